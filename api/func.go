@@ -61,6 +61,9 @@ type Meaning struct {
 	// message, and a range is an object.
 	Annotation bool
 	Range      Range
+	// Operator says where an entry mark is in an operator. Names is then the operator's name. The parameter with the object Executor
+	// is its executor, or for OperatorPhaseOne the address at which it is stored.
+	Operator OperatorMark
 	// HostCallback: the function is the program's, and the runtime has called it. Its parameters are the function and its
 	// argument. It is Composite and an Annotation.
 	HostCallback bool
@@ -83,6 +86,9 @@ type Meaning struct {
 	// Names is the parameter with the name for the new object, or else for the first object that the call uses.
 	Names int8
 }
+
+// EntryMark reports whether only the entry of the function is recorded: as a call without a duration and a result.
+func (f *Func) EntryMark() bool { return f.Operator != NoOperatorMark }
 
 // Location is a structure that a parameter points to and that names a device or another place of memory.
 type Location struct {
@@ -133,6 +139,8 @@ type CaptureRules struct {
 	// Rank is the parameter with the rank of the process in the communicator that the call makes, Ranks the one with the number of ranks. Rank is "" if
 	// there is none, Ranks also if all ranks of the job are in the communicator.
 	Rank, Ranks string
+	// Link is the name that the library exports if it is not the function's name: a mangled one.
+	Link string `yaml:"symbol"`
 	// Inject is the function's module and slot in an injection's tables, nil if it has none.
 	Inject []int
 }
@@ -146,6 +154,9 @@ const (
 
 // Symbol is the name that the runtime's library exports. Forms, named FUNCTION:FORM, share it.
 func (f *Func) Symbol() string {
+	if f.Link != "" {
+		return f.Link
+	}
 	symbol, _, _ := strings.Cut(f.Name, ":")
 	return symbol
 }

@@ -164,6 +164,8 @@ const (
 	// Exception describes a failed task. No call makes one: the runtime passes it to a Callback parameter with this kind, and it
 	// is valid during the callback.
 	Exception Object = "exception"
+	// Executor is an operator with its arguments. Phase one makes it, and phase two ends it. No call of the runtime uses it.
+	Executor Object = "executor"
 	// Physical is device memory without an address.
 	Physical Object = "physical memory"
 )
@@ -301,6 +303,30 @@ func (r Range) String() string { return rangeNames[r] }
 
 // UnmarshalText sets the Range with the given name.
 func (r *Range) UnmarshalText(name []byte) error { return unmarshal(r, rangeNames, name) }
+
+// OperatorMark says which boundary of an operator an entry mark is. Phases and inner operators nest on a thread, and an end ends the one that began
+// last.
+type OperatorMark uint8
+
+const (
+	NoOperatorMark OperatorMark = iota
+	OperatorPhaseOne
+	OperatorPhaseTwo
+	OperatorInner // an operator that phase one is made of begins
+	OperatorRun   // phase two runs its executor on a stream
+	OperatorEnd   // of a phase or an inner operator
+	// Generated operators have other functions, and no end: phase one is from the first to the second on a thread.
+	GeneratedPhaseOne
+	GeneratedWorkspace
+	GeneratedPhaseTwo
+)
+
+var operatorMarkNames = []string{"", "phase one", "phase two", "inner", "run", "end", "generated phase one", "generated workspace", "generated phase two"}
+
+func (o OperatorMark) String() string { return operatorMarkNames[o] }
+
+// UnmarshalText sets the OperatorMark with the given name.
+func (o *OperatorMark) UnmarshalText(name []byte) error { return unmarshal(o, operatorMarkNames, name) }
 
 // Stack is a call's effect on the thread's context stack.
 type Stack uint8

@@ -46,6 +46,8 @@ type Layer struct {
 	Libraries []string
 	// Composite: the functions call other layers.
 	Composite bool
+	// Marks: all functions are entry marks. The libraries are above the runtime, and their calls are the program's.
+	Marks bool
 	// Errors is the C type for error codes, a signed 32-bit number.
 	Errors string
 }
@@ -274,11 +276,11 @@ func (m *Model) Func(id ID) *Func {
 	return nil
 }
 
-// Libraries returns the file names of the runtime's libraries, without composite layers.
+// Libraries returns the file names of the runtime's libraries, without composite layers and marks.
 func (m *Model) Libraries() []string {
 	var names []string
 	for _, l := range m.Layers {
-		if !l.Composite {
+		if !l.Composite && !l.Marks {
 			names = append(names, l.Libraries...)
 		}
 	}
@@ -307,9 +309,12 @@ func named(file, library string) bool {
 	return ok && strings.Trim(rest, ".0123456789") == "" && rest != "."
 }
 
-// LayerOf returns a library's layer by the file name, with or without a version, nil for other files.
+// LayerOf returns a library's layer by the file name, with or without a version, nil for other files and for libraries with marks.
 func (m *Model) LayerOf(file string) *Layer {
 	for i := range m.Layers {
+		if m.Layers[i].Marks {
+			continue
+		}
 		for _, n := range m.Layers[i].Libraries {
 			if named(file, n) {
 				return &m.Layers[i]

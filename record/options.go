@@ -3,6 +3,7 @@ package record
 import (
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -125,6 +126,17 @@ func (o *Options) defaults() {
 	if c.Bind == "" || c.Bind == "auto" {
 		c.Bind = "preload"
 	}
+}
+
+// operators returns what is recorded of operators, "" if the runtime has none.
+func (o *Options) operators() string {
+	switch {
+	case !slices.ContainsFunc(o.Model.Layers, func(l api.Layer) bool { return l.Marks }):
+		return ""
+	case o.Capture.NoOperators || o.Capture.Probe == "ebpf":
+		return format.NoOperators
+	}
+	return format.OperatorNames
 }
 
 // Conflict is a reason why options can't be combined.

@@ -200,7 +200,7 @@ func countApart(r *format.Reader, m *api.Model, counts *format.Counts) (out apar
 	out.profiled = map[uint16]uint64{}
 	var funcs []uint16
 	for _, c := range counts.Functions {
-		if f := m.Func(api.ID(c.Func)); f != nil && (f.Annotation || c.Failed > 0 && (f.Question || f.Initializes || f.CaptureRules.Ends == "all")) {
+		if f := m.Func(api.ID(c.Func)); f != nil && (f.Annotation && !f.EntryMark() || c.Failed > 0 && (f.Question || f.Initializes || f.CaptureRules.Ends == "all")) {
 			funcs = append(funcs, c.Func)
 		}
 	}

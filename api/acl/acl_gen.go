@@ -3800,6 +3800,7 @@ var Model = (&api.Model{
 		{Name: "hccl", Libraries: []string{"libhccl.so"}, Composite: true, Errors: "HcclResult"},
 		{Name: "mstx", Libraries: []string{"libms_tools_ext.so"}},
 		{Name: "program"},
+		{Name: "nnop", Libraries: []string{"libnnopbase.so"}, Marks: true},
 	},
 	Funcs: []api.Func{
 		{
@@ -14436,6 +14437,121 @@ var Model = (&api.Model{
 			},
 			RetVoid: true, Doc: "a function of the program's that a stream has called", Words: 2,
 			Meaning:      api.Meaning{Composite: true, Annotation: true, HostCallback: true, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
+			CaptureRules: api.CaptureRules{Modelled: true},
+		},
+		{
+			ID: 6001, Name: "InitL2Phase1Context", Layer: "nnop", Return: "void",
+			Params: []api.Param{
+				{Name: "name", Type: "const char*", Words: 1, Width: 8, Role: 16, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
+				{
+					Name: "executor", Type: "void*", Word: 1, Words: 1, Width: 8, Role: 22, Object: "executor",
+					Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1},
+				},
+			},
+			RetVoid: true, Since: "8.5.0", Doc: "phase one of a composite operator begins; executor is where it stores the executor", Words: 2,
+			Meaning:      api.Meaning{Annotation: true, Operator: 1, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1},
+			CaptureRules: api.CaptureRules{Modelled: true, Link: "_Z19InitL2Phase1ContextPKcPP13aclOpExecutor"},
+		},
+		{
+			ID: 6002, Name: "InitL2Phase2Context", Layer: "nnop", Return: "void",
+			Params: []api.Param{
+				{Name: "name", Type: "const char*", Words: 1, Width: 8, Role: 16, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
+				{
+					Name: "executor", Type: "void*", Word: 1, Words: 1, Width: 8, Role: 22, Object: "executor",
+					Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1},
+				},
+			},
+			RetVoid: true, Since: "8.5.0", Doc: "phase two of a composite operator begins", Words: 2,
+			Meaning:      api.Meaning{Annotation: true, Operator: 2, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1},
+			CaptureRules: api.CaptureRules{Modelled: true, Link: "_Z19InitL2Phase2ContextPKcP13aclOpExecutor"},
+		},
+		{
+			ID: 6003, Name: "InitL0Context", Layer: "nnop", Return: "void",
+			Params: []api.Param{
+				{Name: "name", Type: "const char*", Words: 1, Width: 8, Role: 16, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
+				{
+					Name: "executor", Type: "void*", Word: 1, Words: 1, Width: 8, Role: 22, Object: "executor",
+					Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1},
+				},
+			},
+			RetVoid: true, Since: "8.5.0", Doc: "an inner operator begins in phase one", Words: 2,
+			Meaning:      api.Meaning{Annotation: true, Operator: 3, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1},
+			CaptureRules: api.CaptureRules{Modelled: true, Link: "_Z13InitL0ContextPKcP13aclOpExecutor"},
+		},
+		{
+			ID: 6004, Name: "CommonOpExecutorRun", Layer: "nnop", Return: "void",
+			Params: []api.Param{
+				{Name: "workspace", Type: "void*", Words: 1, Width: 8, Role: 7, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
+				{Name: "workspaceSize", Type: "uint64_t", Word: 1, Words: 1, Width: 8, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
+				{
+					Name: "executor", Type: "void*", Word: 2, Words: 1, Width: 8, Role: 22, Object: "executor",
+					Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1},
+				},
+				{
+					Name: "stream", Type: "aclrtStream", Word: 3, Words: 1, Width: 8, Role: 1, Object: "stream",
+					Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1},
+				},
+			},
+			RetVoid: true, Since: "8.5.0", Doc: "phase two runs the executor on a stream", Words: 4,
+			Meaning:      api.Meaning{Annotation: true, Operator: 4, Entry: -1, Selects: -1, Device: -1, Stream: 3, Event: -1, Graph: -1, Names: -1},
+			CaptureRules: api.CaptureRules{Modelled: true, Link: "_Z19CommonOpExecutorRunPvmP13aclOpExecutorS_"},
+		},
+		{
+			ID: 6005, Name: "OpDfxGuardEnd", Layer: "nnop", Return: "void",
+			Params: []api.Param{
+				{
+					Name: "executor", Type: "void*", Words: 1, Width: 8, Role: 22, Object: "executor",
+					Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1},
+				},
+			},
+			RetVoid: true, Since: "8.5.0", Doc: "the phase or inner operator that began last on the thread ends; executor is that of a phase one", Words: 1,
+			Meaning:      api.Meaning{Annotation: true, Operator: 5, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
+			CaptureRules: api.CaptureRules{Modelled: true, Link: "_ZN2op10OpDfxGuardD1Ev"},
+		},
+		{
+			ID: 6006, Name: "NnopbaseGetExecutor", Layer: "nnop", Return: "void",
+			Params: []api.Param{
+				{Name: "space", Type: "void*", Words: 1, Width: 8, Role: 22, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
+				{
+					Name: "opType", Type: "const char*", Word: 1, Words: 1, Width: 8, Role: 16, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1},
+				},
+			},
+			RetVoid: true, Since: "8.5.0", Doc: "phase one of a generated operator begins", Words: 2,
+			Meaning:      api.Meaning{Annotation: true, Operator: 6, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: 1},
+			CaptureRules: api.CaptureRules{Modelled: true},
+		},
+		{
+			ID: 6007, Name: "NnopbaseRunForWorkspace", Layer: "nnop", Return: "void",
+			Params: []api.Param{
+				{
+					Name: "executor", Type: "void*", Words: 1, Width: 8, Role: 22, Object: "executor",
+					Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1},
+				},
+				{
+					Name: "workspaceSize", Type: "void*", Word: 1, Words: 1, Width: 8, Role: 22,
+					Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1},
+				},
+			},
+			RetVoid: true, Since: "8.5.0", Doc: "phase one of a generated operator computes the workspace size", Words: 2,
+			Meaning:      api.Meaning{Annotation: true, Operator: 7, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
+			CaptureRules: api.CaptureRules{Modelled: true},
+		},
+		{
+			ID: 6008, Name: "NnopbaseRunWithWorkspace", Layer: "nnop", Return: "void",
+			Params: []api.Param{
+				{
+					Name: "executor", Type: "void*", Words: 1, Width: 8, Role: 22, Object: "executor",
+					Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1},
+				},
+				{
+					Name: "stream", Type: "aclrtStream", Word: 1, Words: 1, Width: 8, Role: 1, Object: "stream",
+					Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1},
+				},
+				{Name: "workspace", Type: "void*", Word: 2, Words: 1, Width: 8, Role: 7, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
+				{Name: "workspaceSize", Type: "uint64_t", Word: 3, Words: 1, Width: 8, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
+			},
+			RetVoid: true, Since: "8.5.0", Doc: "phase two of a generated operator runs the executor on a stream", Words: 4,
+			Meaning:      api.Meaning{Annotation: true, Operator: 8, Entry: -1, Selects: -1, Device: -1, Stream: 1, Event: -1, Graph: -1, Names: -1},
 			CaptureRules: api.CaptureRules{Modelled: true},
 		},
 	},

@@ -26,6 +26,7 @@ import (
 type recordFlags struct {
 	*record.Options
 	policy, ring, steps, api string
+	operators                string
 	maxSize, ringSize        optional[int64]
 	deviceTime               optional[sampling]
 	slow                     []string
@@ -61,6 +62,8 @@ func (r *recordFlags) content(f *pflag.FlagSet) {
 	explain(f, "device-time", "By default a task's time is a bracket from its call to the wait for it. With this flag, an event before and after "+
 		"the task measures its time on the device. all measures each task. N measures one task in N at random. TIME, for example 5ms, measures a task of each "+
 		"thread in every 5 ms.")
+	choose(f, &r.operators, "operators", "`LEVEL`: operators: names, none", "names", "none")
+	explain(f, "operators", "names records where operators (aclnn…) begin and end, and their names. It costs about 30 ns at each boundary.")
 	f.BoolVar(&r.Capture.NoTaskIDs, "no-task-ids", false, "do not query the runtime's id of each task")
 	explain(f, "no-task-ids", "Saves a query per launch. Ids connect calls with the tasks in the runtime's logs.")
 }
@@ -153,6 +156,7 @@ func (r *recordFlags) parse(c *cobra.Command, program string) error {
 		return usage("--replayable excludes --payload %s: a replay needs all data", r.Capture.Payload)
 	}
 	r.Limits.Block = r.policy == "block"
+	r.Capture.NoOperators = r.operators == "none"
 	r.Limits.MaxSize = r.maxSize.or(0)
 	n := r.ringSize.or(0)
 	if n != 0 && n < 64<<10 || n > 1<<30 {

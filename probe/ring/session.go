@@ -42,6 +42,8 @@ type Calls struct {
 	NoTaskIDs bool
 	// Stacks limits the return addresses kept for each call, at most MostFrames; 0 keeps none.
 	Stacks int
+	// NoOperators leaves out the boundaries of operators.
+	NoOperators bool
 	// DeviceTime measures one of this many tasks of a thread by the device's clock, on average; 0 measures none, 1 all.
 	DeviceTime int
 	// DeviceTimeGap is the minimum time between two measured tasks of a thread.
@@ -270,7 +272,10 @@ func (s *Session) configure(o *Options) {
 	}
 	c.payloadLimit, c.payloadLeast, c.visibleLimit = o.PayloadLimit, o.PayloadLeast, o.VisibleLimit
 	c.stackFrames = uint32(max(0, min(o.Stacks, MostFrames)))
-	c.taskIDs = 1
+	c.taskIDs, c.marksOff = 1, 0
+	if o.NoOperators {
+		c.marksOff = 1
+	}
 	if o.NoTaskIDs {
 		c.taskIDs = 0
 	}

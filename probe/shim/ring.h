@@ -31,7 +31,7 @@
 #include <stdint.h>
 
 #define RING_MAGIC 0x31474e4952544c41ULL /* "ALTRING1" */
-#define RING_VERSION 11
+#define RING_VERSION 12
 #define RING_HEADER 4096 /* bytes before the records */
 #define RING_LEAST (64 * 1024) /* bytes of the smallest ring */
 #define RING_MAX_SLOTS 4096
@@ -172,7 +172,7 @@ struct control {
 	uint32_t offered; /* atomic, set by the recorder; how many rings it has made READY */
 	uint32_t filtered; /* atomic; processes that have set a filter */
 	uint32_t gap; /* ticks of the clock; a longer time between two calls of a thread is divided into running and waiting */
-	uint32_t reserved;
+	uint32_t marks_off; /* 1: entry marks are not recorded */
 	/* Not in the line that every call reads. */
 	uint64_t unrecorded; /* atomic; as in struct process, for processes without a file */
 	uint32_t refused[REFUSALS]; /* atomic; threads that got no ring, by enum refusal */

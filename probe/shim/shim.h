@@ -37,6 +37,7 @@
 
 #include "base/loader.h"
 #include "bind/entry.h"
+#include "bind/mark.h"
 #include "bind/names.h"
 #include "bind/passed.h"
 #include "payload/captured.h"

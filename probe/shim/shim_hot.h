@@ -295,6 +295,25 @@ static SHIM_INLINE void shim_plain_commit(struct call_record *r, uint16_t func, 
 	__atomic_store_n(&t->ring->head, t->head + size, __ATOMIC_RELEASE);
 }
 
+/* Completes the record of an entry mark, which ends at `end`. */
+static SHIM_INLINE void shim_plain_mark(struct call_record *r, uint16_t func, const uint64_t *end)
+{
+	struct shim_thread *t = &shim_t;
+	uint32_t size = (uint32_t)((const uint8_t *)end - (const uint8_t *)r);
+	uint64_t now = shim_stamp(&r->start);
+	r->end = now;
+	r->ret = 0;
+	if (shim_long(t->until, now))
+		shim_gap(r);
+	t->until = now;
+	r->h = (struct record){.size = size, .func = func, .type = REC_CALL, .state = STATE_DONE};
+	t->head += size;
+	__atomic_store_n(&t->ring->head, t->head, __ATOMIC_RELEASE);
+	shim_fetch((const uint8_t *)r + size);
+	__atomic_signal_fence(__ATOMIC_SEQ_CST);
+	t->depth = 0;
+}
+
 /* Ends the record of a plain call. */
 static SHIM_INLINE void shim_plain_exit(struct call_record *r)
 {

@@ -139,7 +139,9 @@ func runtimeOf(m *api.Model, libs []host.FoundLibrary) []host.FoundLibrary {
 func loadable(m *api.Model, loader, program string) []host.FoundLibrary {
 	var names []string
 	for _, l := range m.Layers {
-		names = append(names, l.Libraries...)
+		if !l.Marks {
+			names = append(names, l.Libraries...)
+		}
 	}
 	libs, _, err := host.LoadedLibraries(loader, program, names)
 	if err != nil {

@@ -49,6 +49,7 @@ type layer struct {
 	Unsupported  string   // error code for a missing function
 	Composite    bool     // see api.Meaning, as the next two
 	Annotation   bool
+	Marks        bool // see api.Layer
 	HostCallback bool `yaml:"host_callback"`
 	Simulated    bool // the simulator has the functions
 }
@@ -239,7 +240,7 @@ func join(layers ...*model) (*model, error) {
 
 // headers returns the layers after the first that need a header.
 func (m *model) headers() []*model {
-	return slices.DeleteFunc(slices.Clone(m.layers[1:]), func(l *model) bool { return l.layer.HostCallback })
+	return slices.DeleteFunc(slices.Clone(m.layers[1:]), func(l *model) bool { return l.layer.HostCallback || l.layer.Marks })
 }
 
 // of returns a function's layer.

@@ -17,7 +17,7 @@ func genPlayer(all []*runtime, w *writer) {
 	for i := range m.Funcs {
 		f := &m.Funcs[i]
 		switch {
-		case !f.Modelled:
+		case !f.Modelled || f.EntryMark():
 		case f.Plain():
 			most = max(most, int(f.Words))
 		default:

@@ -50,13 +50,14 @@ func (m *model) direct(enum string, d direction) error {
 }
 
 type semantics struct {
-	Task    api.Task
-	Sync    api.Sync
-	Capture api.Capture
-	Edit    api.Edit
-	Range   api.Range
-	Shares  api.Share
-	Stack   api.Stack
+	Task     api.Task
+	Sync     api.Sync
+	Capture  api.Capture
+	Edit     api.Edit
+	Range    api.Range
+	Operator api.OperatorMark
+	Shares   api.Share
+	Stack    api.Stack
 
 	Initializes, Collective bool
 	PollsCallbacks          bool `yaml:"polls_callbacks"`
@@ -116,7 +117,7 @@ func (m *model) loadSemantics() error {
 // describe sets the layer and the fields of functions that follow from it.
 func (m *model) describe(doc *document) {
 	m.layer = doc.Layer
-	m.Layers = []api.Layer{{Name: m.Name, Libraries: doc.Layer.Libraries, Composite: doc.Layer.Composite, Errors: doc.Layer.Errors}}
+	m.Layers = []api.Layer{{Name: m.Name, Libraries: doc.Layer.Libraries, Composite: doc.Layer.Composite, Marks: doc.Layer.Marks, Errors: doc.Layer.Errors}}
 	m.aliases, m.performs, m.others, m.alone, m.Inert = doc.Aliases, doc.Performs, doc.Others, doc.Alone, doc.Inert
 	for i := range m.Funcs {
 		f := &m.Funcs[i]
@@ -310,9 +311,15 @@ func (m *model) explain(reasons map[string][]string) error {
 	return nil
 }
 
+// mostMarkWords limits the arguments of an entry mark: as many are in registers with every calling convention.
+const mostMarkWords = 6
+
 // apply sets a function's semantics.
 func (m *model) apply(f *api.Func, s *semantics) error {
 	f.Task, f.Sync, f.Capture, f.Edit, f.Range, f.Shares, f.Stack = s.Task, s.Sync, s.Capture, s.Edit, s.Range, s.Shares, s.Stack
+	if f.Operator = s.Operator; m.layer.Marks != f.EntryMark() || f.EntryMark() && (!f.RetVoid || f.Words > mostMarkWords) {
+		return errors.New("operator: want a mark for each function in a layer of marks, without a result and with few words")
+	}
 	for _, step := range []func(*api.Func, *semantics) error{m.applyRelated, m.applyParams, m.applyPlaces} {
 		if err := step(f, s); err != nil {
 			return err

@@ -87,7 +87,7 @@ func genRuntimes(all []*runtime, w *writer) {
 // genLibraries writes the names of libraries for C code that searches for them.
 func genLibraries(all []*runtime, w *writer) {
 	w.f("/* "+marker+" */\n", allRuntimes)
-	w.f("/* File names without versions. Libraries of composite layers are not among the runtime's. */")
+	w.f("/* File names without versions. Libraries of composite layers and of marks are not among the runtime's. */")
 	list := func(macro string, of func(*runtime) []string) {
 		var names []string
 		for _, r := range all {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -30,7 +31,7 @@ func genShim(m *model, w *writer) error {
 			w.f("const uint16_t shim_%s = %d;\n", f.Name, f.ID)
 			continue
 		}
-		if !f.Modelled || f.Form != nil { // a form is written with its function
+		if !f.Modelled || f.Form != nil || f.EntryMark() { // a form is written with its function
 			continue
 		}
 		for _, form := range m.formsOf(f) {
@@ -44,6 +45,7 @@ func genShim(m *model, w *writer) error {
 		names = append(names, m.genEntries(w, f)...)
 	}
 	m.genCounted(w)
+	names = append(names, m.genMarks(w)...)
 	if injected {
 		w.f("const struct shim_injected shim_injected[] = {")
 		for i := range m.Funcs {
@@ -179,6 +181,29 @@ func (m *model) genCounted(w *writer) {
 		w.f("\t\"%s\",", n)
 	}
 	w.f("\tNULL,\n};\n")
+}
+
+// genMarks writes the entry marks. A second library with the same function has a copy of the entry, as in genEntries.
+func (m *model) genMarks(w *writer) (names []shimName) {
+	var rows []string
+	for i := range m.Funcs {
+		f := &m.Funcs[i]
+		if !f.EntryMark() {
+			continue
+		}
+		n, executor := len(rows), slices.IndexFunc(f.Params, func(p api.Param) bool { return p.Object == api.Executor })
+		kind := map[api.OperatorMark]string{api.OperatorPhaseOne: "MARK_PHASE_ONE", api.OperatorPhaseTwo: "MARK_BEGIN", api.OperatorInner: "MARK_BEGIN", api.OperatorEnd: "MARK_END"}[f.Operator]
+		row := fmt.Sprintf("{.name = \"%s\", .func = %d, .words = %d, .text = %d, .executor = %d, .kind = %s}", f.Symbol(), f.ID, f.Words, f.Names, executor, cmp.Or(kind, "MARK_OTHER"))
+		rows = append(rows, row, row)
+		w.f("SHIM_MARK(%s, %d, \".globl\");\nSHIM_MARK(copy_%s, %d, \".local\");", f.Symbol(), n, f.Symbol(), n+1)
+		names = append(names, shimName{f.Symbol(), fmt.Sprintf("{\"%s\", mark_%s, &shim_marks[%d].real, mark_copy_%s, &shim_marks[%d].real, 0}", f.Symbol(), f.Symbol(), n, f.Symbol(), n+1)})
+	}
+	w.f("\nstruct shim_mark shim_marks[%d] = {", max(1, len(rows)))
+	for _, row := range rows {
+		w.f("\t%s,", row)
+	}
+	w.f("};\n")
+	return names
 }
 
 // counted lists the functions that are only counted by name.

@@ -36821,6 +36821,42 @@ const char *const shim_counted_names[] = {
 	NULL,
 };
 
+SHIM_MARK(_Z19InitL2Phase1ContextPKcPP13aclOpExecutor, 0, ".globl");
+SHIM_MARK(copy__Z19InitL2Phase1ContextPKcPP13aclOpExecutor, 1, ".local");
+SHIM_MARK(_Z19InitL2Phase2ContextPKcP13aclOpExecutor, 2, ".globl");
+SHIM_MARK(copy__Z19InitL2Phase2ContextPKcP13aclOpExecutor, 3, ".local");
+SHIM_MARK(_Z13InitL0ContextPKcP13aclOpExecutor, 4, ".globl");
+SHIM_MARK(copy__Z13InitL0ContextPKcP13aclOpExecutor, 5, ".local");
+SHIM_MARK(_Z19CommonOpExecutorRunPvmP13aclOpExecutorS_, 6, ".globl");
+SHIM_MARK(copy__Z19CommonOpExecutorRunPvmP13aclOpExecutorS_, 7, ".local");
+SHIM_MARK(_ZN2op10OpDfxGuardD1Ev, 8, ".globl");
+SHIM_MARK(copy__ZN2op10OpDfxGuardD1Ev, 9, ".local");
+SHIM_MARK(NnopbaseGetExecutor, 10, ".globl");
+SHIM_MARK(copy_NnopbaseGetExecutor, 11, ".local");
+SHIM_MARK(NnopbaseRunForWorkspace, 12, ".globl");
+SHIM_MARK(copy_NnopbaseRunForWorkspace, 13, ".local");
+SHIM_MARK(NnopbaseRunWithWorkspace, 14, ".globl");
+SHIM_MARK(copy_NnopbaseRunWithWorkspace, 15, ".local");
+
+struct shim_mark shim_marks[16] = {
+	{.name = "_Z19InitL2Phase1ContextPKcPP13aclOpExecutor", .func = 6001, .words = 2, .text = 0, .executor = 1, .kind = MARK_PHASE_ONE},
+	{.name = "_Z19InitL2Phase1ContextPKcPP13aclOpExecutor", .func = 6001, .words = 2, .text = 0, .executor = 1, .kind = MARK_PHASE_ONE},
+	{.name = "_Z19InitL2Phase2ContextPKcP13aclOpExecutor", .func = 6002, .words = 2, .text = 0, .executor = 1, .kind = MARK_BEGIN},
+	{.name = "_Z19InitL2Phase2ContextPKcP13aclOpExecutor", .func = 6002, .words = 2, .text = 0, .executor = 1, .kind = MARK_BEGIN},
+	{.name = "_Z13InitL0ContextPKcP13aclOpExecutor", .func = 6003, .words = 2, .text = 0, .executor = 1, .kind = MARK_BEGIN},
+	{.name = "_Z13InitL0ContextPKcP13aclOpExecutor", .func = 6003, .words = 2, .text = 0, .executor = 1, .kind = MARK_BEGIN},
+	{.name = "_Z19CommonOpExecutorRunPvmP13aclOpExecutorS_", .func = 6004, .words = 4, .text = -1, .executor = 2, .kind = MARK_OTHER},
+	{.name = "_Z19CommonOpExecutorRunPvmP13aclOpExecutorS_", .func = 6004, .words = 4, .text = -1, .executor = 2, .kind = MARK_OTHER},
+	{.name = "_ZN2op10OpDfxGuardD1Ev", .func = 6005, .words = 1, .text = -1, .executor = 0, .kind = MARK_END},
+	{.name = "_ZN2op10OpDfxGuardD1Ev", .func = 6005, .words = 1, .text = -1, .executor = 0, .kind = MARK_END},
+	{.name = "NnopbaseGetExecutor", .func = 6006, .words = 2, .text = 1, .executor = -1, .kind = MARK_OTHER},
+	{.name = "NnopbaseGetExecutor", .func = 6006, .words = 2, .text = 1, .executor = -1, .kind = MARK_OTHER},
+	{.name = "NnopbaseRunForWorkspace", .func = 6007, .words = 2, .text = -1, .executor = 0, .kind = MARK_OTHER},
+	{.name = "NnopbaseRunForWorkspace", .func = 6007, .words = 2, .text = -1, .executor = 0, .kind = MARK_OTHER},
+	{.name = "NnopbaseRunWithWorkspace", .func = 6008, .words = 4, .text = -1, .executor = 0, .kind = MARK_OTHER},
+	{.name = "NnopbaseRunWithWorkspace", .func = 6008, .words = 4, .text = -1, .executor = 0, .kind = MARK_OTHER},
+};
+
 const struct shim_injected shim_injected[] = {
 	{"mstxMarkA", 1, 1, (void *)inject_mstxMarkA, &inside_mstxMarkA.real},
 	{"mstxRangeStartA", 1, 2, (void *)inject_mstxRangeStartA, &inside_mstxRangeStartA.real},
@@ -36885,6 +36921,14 @@ const struct shim_name shim_names[] = {
 	{"HcclSetCommConfig", (void *)HcclSetCommConfig, &target_HcclSetCommConfig.real, (void *)copy_HcclSetCommConfig, &second_HcclSetCommConfig.real, 0},
 	{"HcclSetConfig", (void *)HcclSetConfig, &target_HcclSetConfig.real, (void *)copy_HcclSetConfig, &second_HcclSetConfig.real, 0},
 	{"InitInjectionMstx", (void *)InitInjectionMstx, &shim_inject_real, (void *)shim_inject_copy, &shim_inject_copy_real, 0},
+	{"NnopbaseGetExecutor", mark_NnopbaseGetExecutor, &shim_marks[10].real, mark_copy_NnopbaseGetExecutor, &shim_marks[11].real, 0},
+	{"NnopbaseRunForWorkspace", mark_NnopbaseRunForWorkspace, &shim_marks[12].real, mark_copy_NnopbaseRunForWorkspace, &shim_marks[13].real, 0},
+	{"NnopbaseRunWithWorkspace", mark_NnopbaseRunWithWorkspace, &shim_marks[14].real, mark_copy_NnopbaseRunWithWorkspace, &shim_marks[15].real, 0},
+	{"_Z13InitL0ContextPKcP13aclOpExecutor", mark__Z13InitL0ContextPKcP13aclOpExecutor, &shim_marks[4].real, mark_copy__Z13InitL0ContextPKcP13aclOpExecutor, &shim_marks[5].real, 0},
+	{"_Z19CommonOpExecutorRunPvmP13aclOpExecutorS_", mark__Z19CommonOpExecutorRunPvmP13aclOpExecutorS_, &shim_marks[6].real, mark_copy__Z19CommonOpExecutorRunPvmP13aclOpExecutorS_, &shim_marks[7].real, 0},
+	{"_Z19InitL2Phase1ContextPKcPP13aclOpExecutor", mark__Z19InitL2Phase1ContextPKcPP13aclOpExecutor, &shim_marks[0].real, mark_copy__Z19InitL2Phase1ContextPKcPP13aclOpExecutor, &shim_marks[1].real, 0},
+	{"_Z19InitL2Phase2ContextPKcP13aclOpExecutor", mark__Z19InitL2Phase2ContextPKcP13aclOpExecutor, &shim_marks[2].real, mark_copy__Z19InitL2Phase2ContextPKcP13aclOpExecutor, &shim_marks[3].real, 0},
+	{"_ZN2op10OpDfxGuardD1Ev", mark__ZN2op10OpDfxGuardD1Ev, &shim_marks[8].real, mark_copy__ZN2op10OpDfxGuardD1Ev, &shim_marks[9].real, 0},
 	{"aclAppLog", counted_aclAppLog, &shim_counted[0].real, NULL, NULL, 0},
 	{"aclCreateDataBuffer", (void *)aclCreateDataBuffer, &target_aclCreateDataBuffer.real, (void *)copy_aclCreateDataBuffer, &second_aclCreateDataBuffer.real, 0},
 	{"aclCreateDataBufferImpl", (void *)aclCreateDataBufferImpl, &below_aclCreateDataBuffer.real, NULL, NULL, 0},
@@ -38075,10 +38119,10 @@ const struct shim_name shim_names[] = {
 	{"rtsStreamQuery", (void *)rtsStreamQuery, &target_rtsStreamQuery.real, (void *)copy_rtsStreamQuery, &second_rtsStreamQuery.real, 0},
 	{"rtsStreamSynchronize", (void *)rtsStreamSynchronize, &target_rtsStreamSynchronize.real, (void *)copy_rtsStreamSynchronize, &second_rtsStreamSynchronize.real, 0},
 };
-const uint32_t shim_names_count = 1235;
+const uint32_t shim_names_count = 1243;
 
-const uint64_t shim_functions = 0xd58c1c3142dcb30d;
-const char shim_build[] __attribute__((used)) = "acltrace shim: ring " SHIM_STRING(RING_VERSION) ", functions d58c1c3142dcb30d";
+const uint64_t shim_functions = 0xb195fd6399e7b617;
+const char shim_build[] __attribute__((used)) = "acltrace shim: ring " SHIM_STRING(RING_VERSION) ", functions b195fd6399e7b617";
 const struct shim_prefix shim_prefixes[] = {
 	{"aclrt", false},
 	{"aclmdl", false},

@@ -24,7 +24,8 @@ EXPORT unsigned la_version(unsigned version) { return version < 2 ? 0 : 2; }
 
 /*
  * Selects the bindings to audit: those to the runtime from objects outside it. References between layers of the runtime are left
- * alone, since other objects call the outermost layer. The shim's own references are excluded, because they would return to it.
+ * alone, since other objects call the outermost layer. Libraries with operators are outside: they call the runtime, and each other's marks. The
+ * shim's own references are excluded, because they would return to it.
  */
 EXPORT unsigned la_objopen(struct link_map *l, Lmid_t space, uintptr_t *cookie)
 {
@@ -36,6 +37,8 @@ EXPORT unsigned la_objopen(struct link_map *l, Lmid_t space, uintptr_t *cookie)
 	}
 	if (lookup_of_runtime(l->l_name))
 		*cookie = LA_FLG_BINDTO;
+	else if (lookup_of_operators(l->l_name))
+		*cookie |= LA_FLG_BINDTO;
 	return (unsigned)*cookie;
 }
 
@@ -43,7 +46,7 @@ EXPORT unsigned la_objopen(struct link_map *l, Lmid_t space, uintptr_t *cookie)
 EXPORT uintptr_t la_symbind64(Elf64_Sym *sym, unsigned index, uintptr_t *from, uintptr_t *to, unsigned *flags, const char *name)
 {
 	(void)index, (void)flags;
-	if (bind == NULL || *from != LA_FLG_BINDFROM || *to != LA_FLG_BINDTO)
+	if (bind == NULL || !(*from & LA_FLG_BINDFROM) || !(*to & LA_FLG_BINDTO))
 		return sym->st_value;
 	return (uintptr_t)bind(name, (void *)sym->st_value);
 }

@@ -7,7 +7,7 @@
 struct mapping find_mapping(uint64_t addr)
 {
 	static const char suffix[] = "(deleted)";
-	struct mapping m = {0, false};
+	struct mapping m = {0};
 	uint64_t from = 0, number = 0;
 	size_t matched = 0;
 	enum { FROM, TO, REST } at = FROM;
@@ -28,7 +28,7 @@ struct mapping find_mapping(uint64_t addr)
 			} else if (c == ' ') {
 				at = REST;
 				if (addr >= from && addr < number)
-					m.end = number;
+					m.start = from, m.end = number;
 			} else {
 				number = number << 4 | (uint64_t)(c <= '9' ? c - '0' : c - 'a' + 10);
 			}

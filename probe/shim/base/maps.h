@@ -5,7 +5,7 @@
 #include <stdint.h>
 
 struct mapping {
-	uint64_t end;
+	uint64_t start, end;
 	bool deleted; /* its file was removed */
 };
 

@@ -55,4 +55,30 @@ struct shim_target {
 	extern char counted_##name[] __asm__(#name)
 #endif
 
+/*
+ * An entry mark: records the entry (bind/mark.c) and jumps to the real function with all arguments, which are in registers for general use or on the stack. So
+ * results, exceptions and stack traces are those of the program without the shim. `name` is an exported symbol, or a local one for the second library.
+ */
+#if defined(__x86_64__)
+#define SHIM_MARK(name, number, scope)                                                                                      \
+	__asm__(".pushsection .text\n\t" scope " " #name "\n\t.type " #name ",@function\n\t.p2align 4\n" #name ":\n\t"      \
+		".cfi_startproc\n\tendbr64\n\tsub $56, %rsp\n\t.cfi_adjust_cfa_offset 56\n\t"                            \
+		"mov %rdi, (%rsp)\n\tmov %rsi, 8(%rsp)\n\tmov %rdx, 16(%rsp)\n\tmov %rcx, 24(%rsp)\n\tmov %r8, 32(%rsp)\n\tmov %r9, 40(%rsp)\n\t" \
+		"mov %rsp, %rdi\n\tmov $" SHIM_STRING(number) ", %esi\n\tmov 56(%rsp), %rdx\n\tlea 64(%rsp), %rcx\n\tcall shim_mark_enter\n\tmov %rax, %r11\n\t" \
+		"mov (%rsp), %rdi\n\tmov 8(%rsp), %rsi\n\tmov 16(%rsp), %rdx\n\tmov 24(%rsp), %rcx\n\tmov 32(%rsp), %r8\n\tmov 40(%rsp), %r9\n\t" \
+		"add $56, %rsp\n\t.cfi_adjust_cfa_offset -56\n\tjmp *%r11\n\t"                                              \
+		".cfi_endproc\n\t.size " #name ", . - " #name "\n\t.popsection\n\t");                                        \
+	extern char mark_##name[] __asm__(#name)
+#elif defined(__aarch64__)
+#define SHIM_MARK(name, number, scope)                                                                                      \
+	__asm__(".pushsection .text\n\t" scope " " #name "\n\t.type " #name ",@function\n\t.p2align 4\n" #name ":\n\t"      \
+		".cfi_startproc\n\thint 34\n\tstp x29, x30, [sp, #-96]!\n\t.cfi_def_cfa_offset 96\n\t.cfi_offset 29, -96\n\t.cfi_offset 30, -88\n\t" \
+		"stp x0, x1, [sp, #16]\n\tstp x2, x3, [sp, #32]\n\tstp x4, x5, [sp, #48]\n\tstp x6, x7, [sp, #64]\n\tstr x8, [sp, #80]\n\t" \
+		"mov x2, x30\n\tadd x3, sp, #96\n\tadd x0, sp, #16\n\tmov w1, #" SHIM_STRING(number) "\n\tbl shim_mark_enter\n\tmov x16, x0\n\t" \
+		"ldp x0, x1, [sp, #16]\n\tldp x2, x3, [sp, #32]\n\tldp x4, x5, [sp, #48]\n\tldp x6, x7, [sp, #64]\n\tldr x8, [sp, #80]\n\t" \
+		"ldp x29, x30, [sp], #96\n\t.cfi_restore 29\n\t.cfi_restore 30\n\t.cfi_def_cfa_offset 0\n\tbr x16\n\t"     \
+		".cfi_endproc\n\t.size " #name ", . - " #name "\n\t.popsection\n\t");                                        \
+	extern char mark_##name[] __asm__(#name)
+#endif
+
 #endif

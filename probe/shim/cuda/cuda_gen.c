@@ -28420,6 +28420,10 @@ const char *const shim_counted_names[] = {
 	NULL,
 };
 
+
+struct shim_mark shim_marks[1] = {
+};
+
 const struct shim_name shim_names[] = {
 	{"cuArray3DCreate_v2", (void *)cuArray3DCreate_v2, &target_cuArray3DCreate_v2.real, (void *)copy_cuArray3DCreate_v2, &second_cuArray3DCreate_v2.real, 3020},
 	{"cuArray3DGetDescriptor_v2", (void *)cuArray3DGetDescriptor_v2, &target_cuArray3DGetDescriptor_v2.real, (void *)copy_cuArray3DGetDescriptor_v2, &second_cuArray3DGetDescriptor_v2.real, 3020},
