@@ -166,6 +166,8 @@ const (
 	Exception Object = "exception"
 	// Executor is an operator with its arguments. Phase one makes it, and phase two ends it. No call of the runtime uses it.
 	Executor Object = "executor"
+	// OperatorInfo is a description of an operator in host memory: see package opinfo.
+	OperatorInfo Object = "operator info"
 	// Physical is device memory without an address.
 	Physical Object = "physical memory"
 )

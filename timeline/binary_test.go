@@ -1,10 +1,13 @@
 package timeline_test
 
 import (
+	"encoding/binary"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/acltrace/acltrace/api/acl"
+	"github.com/acltrace/acltrace/api/opinfo"
 	"github.com/acltrace/acltrace/internal/testtrace"
 	"github.com/acltrace/acltrace/sim/opapi/block"
 	"github.com/acltrace/acltrace/timeline"
@@ -28,6 +31,33 @@ func TestOperatorsAreShown(t *testing.T) {
 		}
 	})
 	if len(got) != 2 || got[0] != "0x7ffe0000 aclnnAbs(float16[2,3], out float16[2,3])" || got[1][:30] != "0x7ffe0000 {0x6b6c62706f6c6361" {
+		t.Errorf("%q", got)
+	}
+}
+
+// A description of an operator is shown with its names, kinds and shapes. One of an unknown size is shown as words.
+func TestOperatorInfoIsShown(t *testing.T) {
+	s := newSequence(t)
+	le := binary.LittleEndian
+	b := le.AppendUint32(make([]byte, 4), 24)
+	b = append(le.AppendUint64(le.AppendUint64(b, opinfo.Hash("aclnnAdd_AddAiCore_Add")), opinfo.Hash("Add")), 0, 0, 0, 0, 1, 0, 0, 0)
+	for _, v := range [11]uint32{1, 2, 27, 4, 5} {
+		b = le.AppendUint32(b, v)
+	}
+	for _, b := range [][]byte{b, b[:40]} {
+		s.Then("aclrtCacheLastTaskOpInfo", testtrace.A(0x7ffe0000, uint64(len(b))), testtrace.Reads("infoPtr", 0, b))
+	}
+	var got []string
+	s.events(func(st *timeline.State, e *timeline.Event) {
+		for _, a := range e.Args(nil, acl.Model) {
+			if a.Name == "infoPtr" {
+				if got = append(got, a.Text()); len(got) == 1 && a.Value() != got[0] {
+					t.Errorf("in JSON: %v", a.Value())
+				}
+			}
+		}
+	})
+	if len(got) != 2 || got[0] != "{aclnnAdd_AddAiCore_Add, AI core, 24 blocks: out bfloat16[4,5]}" || !strings.HasPrefix(got[1], "0x7ffe0000 {0x1800000000, 0x") {
 		t.Errorf("%q", got)
 	}
 }

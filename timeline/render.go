@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/acltrace/acltrace/api"
+	"github.com/acltrace/acltrace/api/opinfo"
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/internal/human"
 	"github.com/acltrace/acltrace/sim/opapi/block"
@@ -105,6 +106,10 @@ func (a *Arg) Value() any {
 			if s, ok := a.e.text(a.Param); ok {
 				return string(s)
 			}
+		case api.In:
+			if p.Object == api.OperatorInfo {
+				return string(a.appendParam(nil, p))
+			}
 		}
 	case argStored:
 		if p := &a.e.Fn.Params[a.Param]; p.Role == api.Out || p.Role == api.InOut {
@@ -170,6 +175,11 @@ func (a *Arg) appendBehind(dst []byte, p *api.Param) []byte {
 		return appendElements(dst, b, int(l.Size), func(dst, b []byte) []byte { return appendMembers(dst, a.m, l, b) })
 	}
 	switch {
+	case p.Object == api.OperatorInfo:
+		if x, ok := opinfo.Decode(b); ok {
+			return append(x.AppendText(append(dst, '{'), opinfo.Known()), '}')
+		}
+		return AppendWords(append(appendHex(dst, a.word), ' '), b)
 	case p.ItemSizes >= 0:
 		dst = strconv.AppendInt(append(dst, '['), int64(len(b)/8), 10)
 		return append(AppendWords(append(dst, ": "...), b), ']')

@@ -8952,7 +8952,7 @@ var Model = (&api.Model{
 			ID: 355, Name: "aclrtCacheLastTaskOpInfo", Layer: "acl", Return: "aclError",
 			Params: []api.Param{
 				{
-					Name: "infoPtr", Type: "const void*", Words: 1, Width: 8, Role: 11,
+					Name: "infoPtr", Type: "const void*", Words: 1, Width: 8, Role: 11, Object: "operator info",
 					Memory: api.Memory{Size: api.Size{Unit: 1, Mul: []byte{1}, Pitch: -1}, ItemSizes: -1, ItemCount: -1},
 				},
 				{Name: "infoSize", Type: "size_t", Word: 1, Words: 1, Width: 8, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},

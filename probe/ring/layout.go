@@ -139,6 +139,7 @@ type header struct {
 	owner                [2]ringOwner
 	mark                 [2]mark
 	marked, ahead        atomic.Uint64
+	_                    uint64
 	inPayload            atomic.Uint64
 }
 
@@ -193,7 +194,7 @@ var (
 	_ [192]byte          = [unsafe.Offsetof(control{}.controlOutside)]byte{}
 	_ [32]byte           = [unsafe.Offsetof(controlOutside{}.reading)]byte{}
 	_ [132]byte          = [unsafe.Offsetof(control{}.quiet)]byte{}
-	_ [264]byte          = [unsafe.Sizeof(header{})]byte{}
+	_ [272]byte          = [unsafe.Sizeof(header{})]byte{}
 	_ [processBytes]byte = [unsafe.Sizeof(processFile{})]byte{}
 
 	le      = binary.LittleEndian

@@ -204,6 +204,7 @@ struct ring {
 	struct { uint64_t pos, seq, lost; } mark[2];
 	uint64_t marked;
 	uint64_t ahead; /* lost calls that were reported before a record had them */
+	uint64_t marks; /* operators and phases that the thread is in: see bind/mark.c */
 	uint64_t in_payload; /* atomic; 1: the thread records a payload: see diedInShim in probe/ring */
 };
 
@@ -297,7 +298,7 @@ _Static_assert(offsetof(struct control, quiet) == CONTROL_QUIET, "quiet");
 _Static_assert(offsetof(struct control, stranger) == 152, "stranger");
 _Static_assert(offsetof(struct control, unrecorded) == 192, "unrecorded");
 _Static_assert(offsetof(struct control, reading) == 224, "reading");
-_Static_assert(sizeof(struct ring) == 264, "ring");
+_Static_assert(sizeof(struct ring) == 272, "ring");
 _Static_assert(sizeof(struct call_record) == 40, "call_record");
 _Static_assert(sizeof(struct piece) == 8, "piece");
 _Static_assert(sizeof(struct far) == 24, "far");

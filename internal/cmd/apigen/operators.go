@@ -13,6 +13,7 @@ const (
 	operatorTable  = "sim/opapi/operators.tsv"
 	operatorFolder = "sim/opapi/operators/"
 	operatorNames  = "sim/opapi/nnopbase/operators_gen.h"
+	knownOperators = "api/opinfo/names_gen.go"
 )
 
 // operatorLibraries are the libraries of the table, without the prefix libopapi_.
@@ -145,10 +146,20 @@ func genOperators(all []operator) map[string]*writer {
 	files := map[string]*writer{}
 	start := func(path string) *writer {
 		w := &writer{}
-		w.f("/* "+marker+" */", operatorTable)
+		if comment := "/* " + marker + " */"; strings.HasSuffix(path, ".go") {
+			w.f("// "+marker, operatorTable)
+		} else {
+			w.f(comment, operatorTable)
+		}
 		files[path] = w
 		return w
 	}
+	known := start(knownOperators)
+	known.f("\npackage opinfo\n\n// operators are the operators of the public releases.\nconst operators = `")
+	for _, o := range all {
+		known.f("%s", o.name)
+	}
+	known.f("`")
 	names := start(operatorNames)
 	names.f("#define OPERATORS %d", len(all))
 	names.f("#define EACH_OPERATOR(X) \\")

@@ -36,7 +36,6 @@ struct shim_thread {
 	bool confined;       /* this thread may not read the counter: see session/filter.c */
 	bool shut_out;       /* this thread is counted in control.shut_out */
 	uint32_t ran;        /* runs of host functions noted beside the ring: see task/host.c */
-	uint32_t marks;      /* operators and phases that the thread is in: see bind/mark.c */
 	uint32_t offered;    /* control.offered when this thread last looked for a ring */
 	uint32_t owner;      /* thread id, if another process may share this structure: see session/share.c; otherwise 0 */
 };

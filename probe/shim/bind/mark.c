@@ -19,7 +19,7 @@ struct open_mark {
 	uint64_t executor; /* address of a phase one's executor, 0 for none */
 };
 #define open_marks ((struct open_mark *)((uint8_t *)shim_t.ring + 2048))
-_Static_assert(2048 + MARK_OPEN * sizeof(struct open_mark) <= RING_HEADER && MARK_OPEN <= 1 << 16, "open marks");
+_Static_assert(2048 + MARK_OPEN * sizeof(struct open_mark) <= RING_HEADER, "open marks");
 
 /* Whether code is in the library of a mark's real function. */
 static bool inside(struct shim_mark *m, void *real, uint64_t code)
@@ -35,26 +35,26 @@ static bool inside(struct shim_mark *m, void *real, uint64_t code)
 /* A phase whose caller's frame is below this one was left by a longjmp, and so was one with the same frame and executor. */
 static void begins(const uint8_t *sp, uint64_t executor)
 {
-	struct shim_thread *t = &shim_t;
-	for (; t->marks > 0 && t->marks <= MARK_OPEN; t->marks--) {
-		const struct open_mark *last = &open_marks[t->marks - 1];
+	struct ring *r = shim_t.ring;
+	for (; r->marks > 0 && r->marks <= MARK_OPEN; r->marks--) {
+		const struct open_mark *last = &open_marks[r->marks - 1];
 		if (last->sp > sp || (last->sp == sp && (executor == 0 || last->executor != executor)))
 			break;
 	}
-	if (t->marks < MARK_OPEN)
-		open_marks[t->marks] = (struct open_mark){sp, executor};
-	t->marks++;
+	if (r->marks < MARK_OPEN)
+		open_marks[r->marks] = (struct open_mark){sp, executor};
+	r->marks++;
 }
 
 /* Ends the last phase, and those that were left by a longjmp. Returns the address of the executor, 0 for none. */
 static uint64_t ends(const uint8_t *sp)
 {
-	struct shim_thread *t = &shim_t;
-	if (t->marks == 0 || --t->marks >= MARK_OPEN)
+	struct ring *r = shim_t.ring;
+	if (r->marks == 0 || --r->marks >= MARK_OPEN)
 		return 0;
-	while (t->marks > 0 && open_marks[t->marks - 1].sp < sp)
-		t->marks--;
-	return open_marks[t->marks].executor;
+	while (r->marks > 0 && open_marks[r->marks - 1].sp < sp)
+		r->marks--;
+	return open_marks[r->marks].executor;
 }
 
 /* The executor is a variable of a caller, or else in memory that is read with care. */

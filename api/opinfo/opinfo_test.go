@@ -1,0 +1,110 @@
+package opinfo
+
+import (
+	"encoding/binary"
+	"slices"
+	"testing"
+)
+
+func TestHash(t *testing.T) {
+	for text, want := range map[string]uint64{"Add": 0x0000e141001138d9, "MatMulV2": 0x4199db10b0a3c2d8, "aclnnAdd_AddAiCore_Add": 0xe2c6b77c62d4313e, "": 0} {
+		if h := Hash(text); h != want {
+			t.Errorf("%q: %#x, want %#x", text, h, want)
+		}
+	}
+}
+
+// describe writes a description in one of the layouts.
+func describe(older bool, node, kind string, tensors ...[11]uint32) []byte {
+	le := binary.LittleEndian
+	b := le.AppendUint32(le.AppendUint32(nil, 4), 1<<16|24)
+	b = le.AppendUint64(le.AppendUint64(b, Hash(node)), Hash(kind))
+	if !older {
+		b = append(le.AppendUint64(b, 7), make([]byte, 8)...)
+	}
+	b = le.AppendUint32(le.AppendUint32(b, 1), uint32(len(tensors)))
+	for _, t := range tensors {
+		for _, v := range t {
+			b = le.AppendUint32(b, v)
+		}
+	}
+	return b
+}
+
+var (
+	in      = [11]uint32{0, 2, 1, 2, 3}
+	full    = [11]uint32{0, 29 | 5<<8, 27, 1, 2, 3, 4, 5, 6, 7, 8}
+	missing = [11]uint32{0, 42, 28}
+	strange = [11]uint32{7, 200, 99, 0, 4}
+	out     = [11]uint32{1, 2, 1, 2, 3}
+)
+
+func TestBothLayouts(t *testing.T) {
+	for _, older := range []bool{true, false} {
+		b := describe(older, "aclnnAdd_AddAiCore_Add", "Add", in, full, missing, strange, out)
+		x, ok := Decode(b)
+		if !ok || older != (x.Attributes == 0) {
+			t.Fatalf("%t %+v", ok, x)
+		}
+		const want = "aclnnAdd_AddAiCore_Add, mixed, cube, 24 blocks of 1+1 cores, HF32: float16[2,3], bfloat16[1,2,3,4,5,6,7,8]:FRACTAL_NZ, none, " +
+			"out dtype 99[0,4]:format 200, out float16[2,3]"
+		if got := string(x.AppendText(nil, Known())); got != want {
+			t.Errorf("got  %s\nwant %s", got, want)
+		}
+	}
+}
+
+// A description of a hostile trace has any size and any count.
+func TestOtherSizesAreRefused(t *testing.T) {
+	for _, older := range []bool{true, false} {
+		whole := describe(older, "x", "y", in, out)
+		for n := range len(whole) {
+			if _, ok := Decode(whole[:n]); ok && n != olderHead { // a description without tensors
+				t.Errorf("%d of %d bytes are a description", n, len(whole))
+			}
+		}
+		count := len(whole) - 2*tensorSize - 4
+		for _, n := range []uint32{0, 1, 3, 1 << 31, 1<<32 - 1} {
+			b := slices.Clone(whole)
+			binary.LittleEndian.PutUint32(b[count:], n)
+			if _, ok := Decode(b); ok {
+				t.Errorf("%d tensors of 2", n)
+			}
+		}
+	}
+}
+
+func TestNames(t *testing.T) {
+	var n Names
+	x, _ := Decode(describe(false, "aclnnMine_MineInner_Kernel", "Kernel"))
+	text := func() string { return string(x.AppendText(nil, &n)) }
+	if got := text(); got[:2] != "0x" {
+		t.Errorf("%q", got)
+	}
+	for _, c := range []struct{ add, want string }{
+		{"Kernel", "Kernel in 0x"},
+		{"aclnnMine", "Kernel in 0x"},
+		{"MineInner", "aclnnMine_MineInner_Kernel, "},
+	} {
+		n.Add(c.add)
+		if got := text(); got[:len(c.want)] != c.want {
+			t.Errorf("with %s: %q, want %q", c.add, got, c.want)
+		}
+	}
+	if text, ok := n.Of(Hash("Mine")); !ok || text != "Mine" {
+		t.Error("the type of an operator's kernel is unknown")
+	}
+	if text, ok := Known().Of(Hash("Matmul")); !ok || text != "Matmul" {
+		t.Errorf("%q", text)
+	}
+}
+
+func FuzzDecode(f *testing.F) {
+	f.Add(describe(true, "a", "b", in))
+	f.Add(describe(false, "a", "b", full, missing))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if x, ok := Decode(b); ok {
+			x.AppendText(nil, &Names{})
+		}
+	})
+}
