@@ -29,9 +29,10 @@ type Info struct {
 	Gaps       InfoGaps          `json:"gaps"`                // times with calls that are not in the trace
 	Coverage   InfoCoverage      `json:"coverage"`            // functions and processes that were recorded, or passed by
 	Tracer     format.Tracer     `json:"tracer"`
-	Replayable bool              `json:"replayable"` // all data for a replay is in the trace
-	Policy     string            `json:"policy"`     // if a buffer is full: drop calls, or block the program; empty for imported traces
-	Libraries  []format.Library  `json:"libraries"`  // shared objects that the program loaded
+	Replayable bool              `json:"replayable"`          // all data for a replay is in the trace
+	Policy     string            `json:"policy"`              // if a buffer is full: drop calls, or block the program; empty for imported traces
+	Libraries  []format.Library  `json:"libraries"`           // shared objects that the program loaded
+	Operators  *InfoOperators    `json:"operators,omitempty"` // operators that the program ran, nil for none
 	InfoIntegrity
 	path   string
 	losses []string // missing parts of the trace
@@ -185,6 +186,7 @@ func NewInfo(path string, r *format.Reader, of *api.Model) (*Info, error) {
 			in.Calls.ByFunction[r.Schema().FuncName(f.Func)] += n
 		}
 	}
+	in.Operators = newInfoOperators(m, of, counts)
 	in.Payload, err = newInfoPayload(r)
 	return in, err
 }

@@ -28,7 +28,7 @@ func RowsText(w io.Writer, o *TextOptions, fill func(RowFunc)) error {
 func (in *Info) Text(w io.Writer, o *TextOptions) error {
 	var rows pairs
 	for _, part := range []func(RowFunc){in.programRows, in.completeRows, in.callRows, in.gapRows, in.processRows, in.deviceRows, in.replayRows, in.payloadRows,
-		in.tracerRows, in.deviceTimeRows, in.coverageRows, in.libraryRows} {
+		in.tracerRows, in.deviceTimeRows, in.coverageRows, in.operatorRows, in.libraryRows} {
 		part(rows.add)
 	}
 	if err := rows.write(w, o); err != nil {

@@ -1,0 +1,70 @@
+package report
+
+import (
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/acltrace/acltrace/api"
+	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/internal/human"
+)
+
+// InfoOperators says where a trace has the names of operators from.
+type InfoOperators struct {
+	Phases       uint64 `json:"phases"`            // phases with a name that the operators' library reported
+	Descriptions uint64 `json:"descriptions"`      // descriptions of captured operators, which have names and shapes
+	Missing      string `json:"missing,omitempty"` // why a trace of a program with operators has no phases
+}
+
+// newInfoOperators returns nil if the trace shows no operators.
+func newInfoOperators(m *format.Meta, of *api.Model, counts *format.Counts) *InfoOperators {
+	var in InfoOperators
+	for _, c := range counts.Functions {
+		switch f := of.Func(api.ID(c.Func)); {
+		case f == nil:
+		case f.EntryMark() && f.Names >= 0 && f.Operator != api.OperatorInner:
+			in.Phases += c.Calls
+		case slices.ContainsFunc(f.Params, func(p api.Param) bool { return p.Object == api.OperatorInfo }):
+			in.Descriptions += c.Calls
+		}
+	}
+	loaded := slices.ContainsFunc(m.Libraries, func(l format.Library) bool { return of.OfOperators(path.Base(l.Path)) })
+	switch {
+	case in.Phases > 0:
+	case !loaded && in.Descriptions == 0:
+		return nil
+	case m.Tracer.Operators == format.NoOperators:
+		in.Missing = "it was recorded with --operators none"
+	case m.Tracer.Operators == "":
+		in.Missing = "the recorder did not record them"
+	default:
+		in.Missing = fmt.Sprintf("no operator called a mark of %s: none ran, or it is of CANN 8.3 or older, or was linked with -Bsymbolic", strings.Join(markLibraries(of), ", "))
+	}
+	return &in
+}
+
+func markLibraries(of *api.Model) (names []string) {
+	for _, l := range of.Layers {
+		if l.Marks {
+			names = append(names, l.Libraries...)
+		}
+	}
+	return names
+}
+
+func (in *Info) operatorRows(row RowFunc) {
+	o := in.Operators
+	if o == nil {
+		return
+	}
+	text := human.Plural(o.Phases, "phase") + " with names"
+	if o.Missing != "" {
+		text = "no phases: " + o.Missing
+	}
+	if o.Descriptions > 0 {
+		text += fmt.Sprintf("; %s of captured operators", human.Plural(o.Descriptions, "description"))
+	}
+	row("operators", "%s", text)
+}
