@@ -128,12 +128,12 @@ func (o *Options) defaults() {
 	}
 }
 
-// operators returns what is recorded of operators, "" if the runtime has none.
+// operators returns what is recorded of operators, "" if the runtime or the probe has none.
 func (o *Options) operators() string {
 	switch {
-	case !slices.ContainsFunc(o.Model.Layers, func(l api.Layer) bool { return l.Marks }):
+	case o.Capture.Probe == "ebpf" || !slices.ContainsFunc(o.Model.Layers, func(l api.Layer) bool { return l.Marks }):
 		return ""
-	case o.Capture.NoOperators || o.Capture.Probe == "ebpf":
+	case o.Capture.NoOperators:
 		return format.NoOperators
 	}
 	return format.OperatorNames
