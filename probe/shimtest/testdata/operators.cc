@@ -44,7 +44,7 @@ enum { PLAIN, THROWS, INNER, REFUSED };
 static inline void truth(const char *format, ...)
 {
 	const char *file = getenv("FAKE_TRUTH");
-	char line[256];
+	char line[1024];
 	va_list args;
 
 	va_start(args, format);
@@ -74,7 +74,7 @@ op::OpDfxGuard::OpDfxGuard() {}
 __attribute__((noinline)) op::OpDfxGuard::~OpDfxGuard() { __asm__ volatile("" ::: "memory"); }
 void InitL2Phase1Context(const char *name, aclOpExecutor **) { truth("InitL2Phase1Context %s\n", name); }
 void InitL2Phase2Context(const char *name, aclOpExecutor *e) { truth("InitL2Phase2Context %s %p\n", name, (void *)e); }
-void InitL0Context(const char *name, aclOpExecutor *e) { truth("InitL0Context %s %p\n", name, (void *)e); }
+void InitL0Context(const char *name, aclOpExecutor *e) { truth("InitL0Context %.512s %p\n", name ? name : "", (void *)e); }
 int CommonOpExecutorRun(void *workspace, uint64_t size, aclOpExecutor *e, void *stream)
 {
 	truth("CommonOpExecutorRun %p\n", (void *)e);
@@ -152,6 +152,18 @@ static __attribute__((noinline)) int one(const char *name, int does, uint64_t *s
 	*size = 16;
 	return 0;
 }
+/* Names of every length that end where memory ends, none, and one that is cut. */
+static void names()
+{
+	char *page = (char *)mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (page == MAP_FAILED || munmap(page + 4096, 4096))
+		abort();
+	memset(page, 'n', 4095);
+	for (int n = 0; n <= 26; n++) {
+		Phase p(NULL);
+		InitL0Context(n < 25 ? page + 4095 - n : n < 26 ? page + 4095 - 600 : NULL, NULL);
+	}
+}
 extern "C" int phase_one(int does, uint64_t *size, aclOpExecutor **e) { return one("aclnn" NAME, does, size, e); }
 extern "C" int phase_two(aclOpExecutor *e, void *stream)
 {
@@ -161,6 +173,7 @@ extern "C" int phase_two(aclOpExecutor *e, void *stream)
 }
 extern "C" int generated(void *stream)
 {
+	names();
 	char i[] = "i", o[] = "o", a[] = "a";
 	uint64_t size = 0;
 	void *e = NnopbaseGetExecutor((void *)1, NAME "Generated", i, 2, o, 3, a, 4);
