@@ -63,6 +63,13 @@ END {
 		if (t == 8)
 			at_most("what the shim adds, 8 threads / 2 threads, for what the yardstick grows by", adds("shim", 8) / adds("shim", 2) * median("launch.yardstick.2") / median("launch.yardstick.8"), 1.1)
 	}
+	if ("marks.names" in values) {
+		number("operator with seven marks and a launch, bare, ns", "marks.bare")
+		number("  recorded without marks", "marks.none")
+		at_most("  what the marks add in the program, ns", median("marks.names") - median("marks.none"), 250)
+		at_most("  what they add with the recorder and the file, processor time, ns", median("marks.processor.names") - median("marks.processor.none"), 1450)
+		at_most("  what they add to the trace, bytes", median("marks.bytes.names") - median("marks.bytes.none"), 24)
+	}
 	split("kept kept-in-memory hashed", kinds, " ")
 	split("kept, kept with the trace in memory, hashed", names, ", ")
 	for (i = 1; i <= 3; i++) {

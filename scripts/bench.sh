@@ -2,7 +2,7 @@
 # Runs benchmarks, each beside a yardstick in the same run, and compares them with the aims. docs/dev/performance.md keeps the
 # figures.
 #
-#	bench.sh [capture] [payloads] [step] [cuda] [decoder] [apart] [pace] [whatif] [plan] [file] [ring] [operators] [go]     these parts, default all
+#	bench.sh [capture] [payloads] [step] [cuda] [decoder] [apart] [pace] [whatif] [plan] [file] [ring] [operators] [marks] [go]     these parts, default all
 #
 # Compared programs run in turn, ROUNDS times (default 7), and the result is the median. So other load slows all of them alike.
 # Takes about ten minutes.
@@ -12,7 +12,7 @@ scripts/setup.sh bench
 B=build/bench
 RESULTS=$B/results # lines with a key and a number
 ROUNDS=${ROUNDS:-7}
-[ $# -gt 0 ] || set -- capture payloads step cuda decoder apart pace whatif plan file ring operators go
+[ $# -gt 0 ] || set -- capture payloads step cuda decoder apart pace whatif plan file ring operators marks go
 SCRATCH=$(mktemp -d)
 mkdir -p $B/null
 : >$RESULTS
@@ -260,6 +260,29 @@ operators() {
 	ACLTRACE_LIB=$PWD/lib bin/acltrace sim -- build/torch/bin/python internal/torchtest/programs/pace.py "$ROUNDS" 2>/dev/null | grep '^operators\.' | tee -a $RESULTS
 }
 
+# The marks of an eager operator, in a library whose functions return immediately: the program's time, all processor time with that of the
+# recorder, and bytes of the trace.
+marks() {
+	programs
+	# shellcheck disable=SC2086 # a list of flags
+	flags="-std=c11 -O2 -Wall -Wextra -Werror -Iapi/acl/include"
+	cc $flags -DBASE -fPIC -shared -Wl,-soname,libnnopbase.so -o $B/null/libnnopbase.so probe/shim/bench/operators.c
+	cc $flags -o $B/operators probe/shim/bench/operators.c -L$B/null -lnnopbase -lascendcl
+	echo "== the marks of an operator: bare, not recorded, with names; $ROUNDS rounds"
+	for _ in $(seq "$ROUNDS"); do
+		LD_LIBRARY_PATH=$B/null $B/operators bare 400
+		for level in none names; do
+			LD_LIBRARY_PATH=$B/null bash -c "TIMEFORMAT='processor.$level %U %S'
+time bin/acltrace record -f -q --payload none --operators $level -o $B/marks.aclt -- $B/operators $level 400" 2>&1
+			echo "bytes.$level $(stat -c %s $B/marks.aclt)"
+		done
+	done | awk '
+		$1 ~ /^processor/ { print "marks." $1, ($2 + $3) * 1e9 / 400000; next }
+		$1 ~ /^bytes/ { print "marks." $1, $2 / 400000; next }
+		{ print "marks." $1, $2 }' >>$RESULTS
+	rm -f $B/marks.aclt
+}
+
 go_benchmarks() {
 	echo "== Go benchmarks, one core"
 	scripts/servers.sh
@@ -272,8 +295,8 @@ go_benchmarks() {
 for part; do
 	case $part in
 	go) go_benchmarks ;;
-	capture | payloads | step | cuda | decoder | apart | pace | whatif | plan | file | ring | operators) $part ;;
-	*) echo "bench.sh: no part '$part': there are capture, payloads, step, cuda, decoder, apart, pace, whatif, plan, file, ring, operators and go" >&2 && exit 2 ;;
+	capture | payloads | step | cuda | decoder | apart | pace | whatif | plan | file | ring | operators | marks) $part ;;
+	*) echo "bench.sh: no part '$part': there are capture, payloads, step, cuda, decoder, apart, pace, whatif, plan, file, ring, operators, marks and go" >&2 && exit 2 ;;
 	esac
 done
 awk -f scripts/bench.awk $RESULTS
