@@ -11,7 +11,7 @@ import (
 	"github.com/acltrace/acltrace/internal/human"
 )
 
-// Groups writes the sums by step, thread, stream or kernel as a table.
+// Groups writes the sums by step, thread, stream, kernel or operator as a table.
 func Groups(w io.Writer, by string, s *stats.Stats, o *TextOptions) error {
 	selectedText(w, s.Calls, &s.Selected)
 	t := newTable(w, o)

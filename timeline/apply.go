@@ -59,6 +59,7 @@ func (s *State) Apply(process uint32, c *format.Call) *Event {
 		e.Fn = nil
 		return e
 	}
+	s.operators.apply(e)
 	h := s.handlers(f)
 	for _, p := range h.using {
 		p.do(s, e, p.param)
@@ -188,6 +189,9 @@ func (s *State) kernelOf(e *Event) string {
 // nameObjects gives the name in a call to its object.
 func (s *State) nameObjects(e *Event) {
 	f := e.Fn
+	if f.Operator != api.NoOperatorMark {
+		return
+	}
 	if n := e.name(); n != "" && f.Task != api.Kernel && f.Range != api.Mark && len(e.Uses) > 0 {
 		named := e.Uses[0].Object
 		for _, u := range e.Uses {

@@ -151,18 +151,19 @@ func (s *State) content(d *format.Data) []byte {
 }
 
 // name returns the name that a call gives to its object, "" for none. A structure with several names counts with the last one.
-func (e *Event) name() string {
+func (e *Event) name() string { return string(e.nameBytes()) }
+
+func (e *Event) nameBytes() (name []byte) {
 	if e.Fn.Names < 0 {
-		return ""
+		return nil
 	}
 	item := uint32(0)
 	if e.Fn.Params[e.Fn.Names].Role == api.Struct {
 		item = 1
 	}
-	name := ""
 	for _, d := range e.Call.Data {
 		if int(d.Param) == int(e.Fn.Names) && d.Item >= item && d.Status == format.Whole && d.Len <= format.InlineLimit && len(d.Bytes) > 0 {
-			name = string(d.Bytes)
+			name = d.Bytes
 		}
 	}
 	return name

@@ -37,16 +37,23 @@ func (g Graph) Tasks() []GraphTask {
 	return all
 }
 
-// content returns the number of launches of each kernel, and whether the graph copies to the host.
-func (g Graph) content() (kernels map[string]uint64, reads bool) {
-	kernels = map[string]uint64{}
+// contents counts what runs with a graph.
+type contents struct {
+	kernels   map[string]uint64 // launches by kernel
+	operators map[string]uint64 // launches by operator, "" for none
+	reads     bool              // it copies to the host
+}
+
+func (g Graph) contents() contents {
+	c := contents{kernels: map[string]uint64{}, operators: map[string]uint64{}}
 	g.g.Running(func(t *Task) {
 		if t.Kind == api.Kernel {
-			kernels[t.Name]++
+			c.kernels[t.Name]++
+			c.operators[t.Operator]++
 		}
-		reads = reads || t.Direction() == "DtoH"
+		c.reads = c.reads || t.Direction() == "DtoH"
 	})
-	return kernels, reads
+	return c
 }
 
 // A GraphCall is a call as package graph takes it.

@@ -8,6 +8,7 @@ import (
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/internal/kernelbin"
 	"github.com/acltrace/acltrace/timeline/graph"
+	"github.com/acltrace/acltrace/timeline/operator"
 )
 
 // currentDevice is the device and the context that a thread has selected. Its calls without a stream go there.
@@ -98,12 +99,16 @@ type Event struct {
 	Process uint32    // that made the call
 	Fn      *api.Func // nil if the model lacks the function, or has it with other arguments
 	Uses    []Use
-	Kernel  string  // for a launch, "" if unknown
-	Stream  *Object // named by the call; nil for a default stream and if there is none
+	Kernel  string // for a launch, "" if unknown
+	// Operator is the outermost operator that is open on the thread, with the marks that begin and end it; "" for none.
+	Operator string
+	Stream   *Object // named by the call; nil for a default stream and if there is none
 	// Captured is set if a graph takes the task of the call, so that it does not run now. It is the graph, or the stream that began the capture
 	// while that goes on, or the task group that the call updates.
 	Captured *Object
 	Part     graph.Part // of the task in a task group
+
+	begun *operator.Part // that begins with the call, nil for none
 }
 
 // A State holds the runtime objects at one moment in a trace.
@@ -134,6 +139,7 @@ type State struct {
 	binaries    map[*Object]*kernelbin.File
 	exchange
 	unnumbered unnumbered
+	operators  operators
 	graphOf    map[*Object]*Object   // by stream: the newest graph that was captured from it
 	found      map[*Object][]*Object // objects that were found through a binary, a function or an array, and end with it
 }

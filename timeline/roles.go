@@ -18,8 +18,9 @@ type GraphContent struct {
 	Launches uint64        // of kernels in the graph
 	Reads    bool          // it copies to the host
 
-	role int // from 1
-	text string
+	role      int // from 1
+	text      string
+	operators []GraphKernel
 }
 
 // listed is the number of kernels in GraphContent.String.
@@ -29,6 +30,14 @@ const listed = 16
 type GraphKernel struct {
 	Name  string
 	Count uint64
+}
+
+// Operators returns the launches in the graph by the operator that was open when they were captured, most first; "" for none.
+func (c *GraphContent) Operators() []GraphKernel {
+	if c == nil {
+		return nil
+	}
+	return c.operators
 }
 
 // Inside returns the kernels, none for unknown content.
@@ -70,20 +79,28 @@ const maxRoles = 256
 const alikeGraphs = 0.7
 
 // set determines the role of a graph from its kernels, and keeps its content.
-func (r *graphRoles) set(o *Object, bag map[string]uint64, reads bool) {
+func (r *graphRoles) set(o *Object, in contents) {
+	bag := in.kernels
 	if r.of == nil {
 		r.of, r.taken = map[*Object]*GraphContent{}, map[string]bool{}
 	}
-	c := &GraphContent{Reads: reads}
-	for name, n := range bag {
+	c := &GraphContent{Reads: in.reads, Kernels: counted(bag), operators: counted(in.operators)}
+	for _, n := range bag {
 		c.Launches += n
-		c.Kernels = append(c.Kernels, GraphKernel{name, n})
 	}
-	slices.SortFunc(c.Kernels, func(a, b GraphKernel) int { return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Name, b.Name)) })
 	c.text = c.list(listed)
 	c.role = r.kind(bag, c)
 	c.Role = r.names[c.role-1]
 	r.of[o] = c
+}
+
+// counted lists counts, the most first.
+func counted(bag map[string]uint64) (list []GraphKernel) {
+	for name, n := range bag {
+		list = append(list, GraphKernel{name, n})
+	}
+	slices.SortFunc(list, func(a, b GraphKernel) int { return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Name, b.Name)) })
+	return list
 }
 
 // kind returns the role of a graph.

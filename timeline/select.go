@@ -21,20 +21,21 @@ import (
 type Selection struct {
 	// From and To are nanoseconds since the trace began. A call that ends before From, or that starts at To or later, is not selected. To is 0 for
 	// no limit.
-	From, To int64
-	Calls    *human.Numbers // only calls with these numbers
-	Steps    *human.Numbers // only calls that start in these steps
-	Slowest  int            // of these steps, or of all, only the so many longest; 0 for no such choice
-	Funcs    []string       // only these functions; * and ? are wildcards
-	Kernels  []string       // only launches of these kernels; * and ? are wildcards
-	Failed   bool           // only calls that returned an error
-	Longer   time.Duration  // only calls that took longer; a call that never returned lasts until the end of the trace
-	Thread   int            // only calls of the thread with this id, 0 for all
-	Stream   int            // only calls on the stream with this Object.ID, 0 for all
-	Lane     string         // only calls on the lanes with this Lane.Name, one in each process; "" for all
-	Task     *format.TaskID // only calls that made this task
-	Graph    int            // only calls that put tasks into the graph with this Object.ID, and the latest updates of these; 0 for all
-	Most     int            // only the first calls, 0 for all
+	From, To  int64
+	Calls     *human.Numbers // only calls with these numbers
+	Steps     *human.Numbers // only calls that start in these steps
+	Slowest   int            // of these steps, or of all, only the so many longest; 0 for no such choice
+	Funcs     []string       // only these functions; * and ? are wildcards
+	Kernels   []string       // only launches of these kernels; * and ? are wildcards
+	Operators []string       // only calls in these operators, with the marks of each; * and ? are wildcards
+	Failed    bool           // only calls that returned an error
+	Longer    time.Duration  // only calls that took longer; a call that never returned lasts until the end of the trace
+	Thread    int            // only calls of the thread with this id, 0 for all
+	Stream    int            // only calls on the stream with this Object.ID, 0 for all
+	Lane      string         // only calls on the lanes with this Lane.Name, one in each process; "" for all
+	Task      *format.TaskID // only calls that made this task
+	Graph     int            // only calls that put tasks into the graph with this Object.ID, and the latest updates of these; 0 for all
+	Most      int            // only the first calls, 0 for all
 }
 
 // String returns the conditions as flags of acltrace, for a shell; "" if every call is selected.
@@ -56,6 +57,9 @@ func (s *Selection) String() string {
 	for _, k := range s.Kernels {
 		add(true, "--kernel", k)
 	}
+	for _, o := range s.Operators {
+		add(true, "--operator", o)
+	}
 	if s.Failed {
 		b.WriteString(" --failed")
 	}
@@ -73,7 +77,7 @@ func (s *Selection) String() string {
 
 // Contiguous reports whether every call and task of a period is selected.
 func (s *Selection) Contiguous() bool {
-	return s.Calls == nil && s.Slowest == 0 && s.Funcs == nil && s.Kernels == nil && !s.Failed && s.Longer == 0 && s.Thread == 0 && s.Stream == 0 && s.Lane == "" && s.Task == nil && s.Graph == 0 && s.Most == 0
+	return s.Calls == nil && s.Slowest == 0 && s.Funcs == nil && s.Kernels == nil && s.Operators == nil && !s.Failed && s.Longer == 0 && s.Thread == 0 && s.Stream == 0 && s.Lane == "" && s.Task == nil && s.Graph == 0 && s.Most == 0
 }
 
 // A Selector applies a Selection to a trace. It belongs to one pass through the calls, in the order of their starts.
@@ -82,20 +86,21 @@ type Selector struct {
 	// No selected call ends before from, or starts at to or later.
 	from, to int64
 
-	all     bool
-	end     int64 // of the trace
-	calls   human.Numbers
-	schema  *format.Schema
-	model   *api.Model
-	threads []format.Thread
-	funcs   []bool // by id; nil for all
-	kernels []*regexp.Regexp
-	steps   []period // of the steps, in the order of time
-	slowest []uint64 // numbers of the steps, if Slowest is set
-	lanes   []laneID // with the name
-	graph   graphCalls
-	state   *State
-	taken   uint64
+	all       bool
+	end       int64 // of the trace
+	calls     human.Numbers
+	schema    *format.Schema
+	model     *api.Model
+	threads   []format.Thread
+	funcs     []bool // by id; nil for all
+	kernels   []*regexp.Regexp
+	operators []*regexp.Regexp
+	steps     []period // of the steps, in the order of time
+	slowest   []uint64 // numbers of the steps, if Slowest is set
+	lanes     []laneID // with the name
+	graph     graphCalls
+	state     *State
+	taken     uint64
 }
 
 // period is a time between two moments.
@@ -128,6 +133,9 @@ func NewSelector(r *format.Reader, m *api.Model, s *Selection) (*Selector, error
 	}
 	for _, k := range s.Kernels {
 		x.kernels = append(x.kernels, glob(k))
+	}
+	for _, o := range s.Operators {
+		x.operators = append(x.operators, glob(o))
 	}
 	if s.Calls != nil {
 		x.calls = *s.Calls
@@ -379,6 +387,9 @@ func (x *Selector) is(e *Event) bool {
 		return false
 	}
 	if x.kernels != nil && (e.Fn == nil || e.Fn.Task != api.Kernel || !x.launches(e.Kernel)) {
+		return false
+	}
+	if x.operators != nil && !slices.ContainsFunc(x.operators, func(o *regexp.Regexp) bool { return e.Operator != "" && o.MatchString(e.Operator) }) {
 		return false
 	}
 	if x.Task == nil {

@@ -7,6 +7,7 @@ import (
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/timeline/graph"
+	"github.com/acltrace/acltrace/timeline/operator"
 	"github.com/acltrace/acltrace/timeline/order"
 	"github.com/acltrace/acltrace/timeline/step"
 )
@@ -47,7 +48,8 @@ type Walk struct {
 	depth  depths
 	graphs knownGraphs
 
-	ranges rangeSource // nil if no ranges are needed
+	ranges rangeSource     // nil if no ranges are needed
+	ahead  *operatorsAhead // nil if no parts of operators are needed
 	steps  stepState
 
 	names   nameTable
@@ -141,6 +143,8 @@ type Visitor struct {
 	Task func(*Task) error
 	// Range gets a range, or a moment, just before the call that begins it.
 	Range func(*Range) error
+	// Operator gets a part of an operator just before the call that begins it. Its end is known. A live Walk reports none.
+	Operator func(*operator.Part) error
 	// Step gets a step after its last call, before the first call that follows.
 	Step func(*step.Step) error
 	// Memory gets changes in device memory use, Depth changes in the number of tasks on a stream. Both share one order, by time.

@@ -61,6 +61,10 @@ func (w *Walk) Run(v *Visitor) error {
 		defer a.close()
 		w.ranges = a
 	}
+	if w.v.Operator != nil {
+		w.ahead = newOperatorsAhead(w.Reader, w.Model)
+		defer w.ahead.stop()
+	}
 	err := w.run()
 	if err == nil {
 		err = w.finish()
@@ -174,7 +178,11 @@ func (w *Walk) call(c *format.Call) error {
 		w.recording(h, c)
 	}
 	selected := w.choose(e)
+	w.now.selected = selected
 	if err := w.objects(c, e); err != nil {
+		return err
+	}
+	if err := w.operator(e); err != nil {
 		return err
 	}
 	ok := e.OK()
@@ -404,7 +412,7 @@ func (w *Walk) attempt(e *Event, ok bool, h *HostCall) {
 func (w *Walk) task(e *Event, task *Task) *lane {
 	c, f := e.Call, e.Fn
 	ln := w.laneOf(e)
-	*task = Task{skip: w.now.skip, Call: c.Index, Index: -1, Fn: f, Kind: f.Task, Process: e.Process, Thread: c.Thread, Issued: c.Start, Returned: c.End, From: c.Start, To: -1,
+	*task = Task{skip: w.now.skip, Call: c.Index, Index: -1, Fn: f, Operator: e.Operator, Kind: f.Task, Process: e.Process, Thread: c.Thread, Issued: c.Start, Returned: c.End, From: c.Start, To: -1,
 		Lane: ln.index, Step: -1}
 	switch f.Task {
 	case api.Kernel:
@@ -568,8 +576,7 @@ func (w *Walk) runs(e *Event) error {
 	if g == nil {
 		return nil
 	}
-	kernels, reads := Graph{g}.content()
-	w.graphs.roles.set(o, kernels, reads)
+	w.graphs.roles.set(o, Graph{g}.contents())
 	if w.v.Graph == nil {
 		return nil
 	}
@@ -699,7 +706,7 @@ func (w *Walk) finish() error {
 // nodeTask returns the task that a call puts into a graph.
 func (w *Walk) nodeTask(e *Event) *Task {
 	c := e.Call
-	t := &Task{Call: c.Index, Index: -1, Fn: e.Fn, Process: e.Process, Thread: c.Thread, Issued: c.Start, Returned: c.End}
+	t := &Task{Call: c.Index, Index: -1, Fn: e.Fn, Operator: e.Operator, Process: e.Process, Thread: c.Thread, Issued: c.Start, Returned: c.End}
 	if e.Fn.Task != api.NoTask {
 		w.task(e, t)
 	}

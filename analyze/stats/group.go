@@ -11,15 +11,16 @@ import (
 	"github.com/acltrace/acltrace/internal/human"
 	"github.com/acltrace/acltrace/internal/minheap"
 	"github.com/acltrace/acltrace/timeline"
+	"github.com/acltrace/acltrace/timeline/operator"
 	"github.com/acltrace/acltrace/timeline/step"
 )
 
-// A Group sums up calls in one step, thread, stream, kernel or function. Times are nanoseconds on the host.
+// A Group sums up calls in one step, thread, stream, kernel, operator or function. Times are nanoseconds on the host.
 type Group struct {
-	Name     string `json:"name"`              // step, thread, stream, kernel or function
+	Name     string `json:"name"`              // step, thread, stream, kernel, operator or function
 	Object   string `json:"object,omitempty"`  // name of a stream in cat: stream#3; a default stream has none
 	Process  int    `json:"process"`           // process id, 0 if the group spans several
-	Calls    uint64 `json:"calls"`             // number of calls
+	Calls    uint64 `json:"calls"`             // number of calls, or of runs of the operator
 	Failed   uint64 `json:"failed"`            // calls that returned an error
 	Launches uint64 `json:"launches"`          // number of kernel launches
 	InGraphs uint64 `json:"in_graphs"`         // kernels that its runs of graphs launch, or launches of the kernel by such runs
@@ -91,7 +92,7 @@ func (g *groups) of(thread uint32, lane, step int, name string) *Group {
 			g.step, g.latest = g.live[step], step
 		}
 		return g.step
-	case "kernel", "function":
+	case "kernel", "function", "operator":
 		if name == "" {
 			return nil
 		}
@@ -110,7 +111,45 @@ func (g *groups) of(thread uint32, lane, step int, name string) *Group {
 	return *x
 }
 
+// operator adds a part of an operator, if the program itself has called it: the time in both phases, and each phase two as a call.
+func (g *groups) operator(p *operator.Part) {
+	if p.Depth > 0 || p.Phase == operator.Inner {
+		return
+	}
+	into := g.of(0, -1, -1, p.Name)
+	if into == nil {
+		return
+	}
+	if into.Calls == 0 && into.HostNS == 0 || p.From < into.StartNS {
+		into.StartNS = p.From
+	}
+	into.HostNS += p.To - p.From
+	if p.Phase == operator.Two {
+		into.Calls++
+	}
+}
+
+// noOperator is the group of the work that belongs to no operator.
+const noOperator = "no operator"
+
+// operated adds the work of a call to the operators to which it belongs.
+func (g *groups) operated(h *timeline.HostCall, k *timeline.Task) {
+	if k == nil || h.Wrong() {
+		return
+	}
+	for _, in := range k.Content.Operators() {
+		g.of(0, -1, -1, cmp.Or(in.Name, noOperator)).InGraphs += in.Count
+	}
+	if k.Operator != "" || k.Kind == api.Kernel {
+		g.work(g.of(0, -1, -1, cmp.Or(k.Operator, noOperator)), k)
+	}
+}
+
 func (g *groups) call(h *timeline.HostCall, k *timeline.Task) {
+	if g.o.By == "operator" {
+		g.operated(h, k)
+		return
+	}
 	lane, name := -1, ""
 	if k != nil {
 		lane = k.Lane
@@ -144,9 +183,13 @@ func (g *groups) call(h *timeline.HostCall, k *timeline.Task) {
 			into.WaitedNS += took
 		}
 	}
-	if k == nil {
-		return
+	if k != nil {
+		g.work(into, k)
 	}
+}
+
+// work adds a task.
+func (g *groups) work(into *Group, k *timeline.Task) {
 	into.Bytes += k.Bytes
 	switch k.Kind {
 	case api.Kernel:
@@ -232,7 +275,7 @@ func (g *groups) list() []Group {
 	}
 	slices.SortFunc(out, func(a, b Group) int {
 		device := 0
-		if g.o.By == "kernel" {
+		if g.o.By == "kernel" || g.o.By == "operator" {
 			device = cmp.Compare(b.DeviceNS, a.DeviceNS)
 		}
 		return cmp.Or(cmp.Compare(a.order, b.order), device, cmp.Compare(b.HostNS, a.HostNS), cmp.Compare(b.InGraphs, a.InGraphs), cmp.Compare(a.Process, b.Process), cmp.Compare(a.Name, b.Name))

@@ -1,4 +1,4 @@
-// Package stats sums up a trace: functions, kernels, copies, streams, idle times, steps, and groups by step, thread, stream or kernel.
+// Package stats sums up a trace: functions, kernels, copies, streams, idle times, steps, and groups by step, thread, stream, kernel or operator.
 //
 // New reads the trace once, in the order of its calls, in bounded memory. acltrace stats calls it, and package diff shares its
 // steps and its Histogram. Package report prints the sums. This package writes nothing.
@@ -18,6 +18,7 @@ import (
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/internal/grow"
 	"github.com/acltrace/acltrace/timeline"
+	"github.com/acltrace/acltrace/timeline/operator"
 	"github.com/acltrace/acltrace/timeline/step"
 )
 
@@ -97,7 +98,7 @@ type Selected struct {
 // Options choose New's sums. nil means the zero value.
 type Options struct {
 	Select *timeline.Selection // calls, nil for all
-	// By selects Groups by step, thread, stream, kernel or function. Steps are in time order, and calls outside steps follow.
+	// By selects Groups by step, thread, stream, kernel, operator or function. Steps are in time order, and calls outside steps follow.
 	// Kernels are ordered by measured time on the device, then like other groups by time in calls. Calls without a task have no stream. Only launches have a kernel.
 	By string
 	// Top limits Groups to those with the most time in calls, or to the longest steps. The sum of the others follows. 0
@@ -117,7 +118,7 @@ type Recording struct {
 }
 
 // By has the values for Options.By.
-var By = []string{"step", "thread", "stream", "kernel", "function"}
+var By = []string{"step", "thread", "stream", "kernel", "operator", "function"}
 
 // DeviceMemory is the most memory that a process has used on a device.
 type DeviceMemory struct {
@@ -412,6 +413,9 @@ func New(r *format.Reader, m *api.Model, o *Options) (*Stats, error) {
 	}
 	if o.By != "" {
 		x.groups = newGroups(o, x.w)
+		if o.By == "operator" {
+			v.Operator = x.operator
+		}
 	}
 	if err := x.w.Run(v); err != nil {
 		return nil, err
@@ -566,6 +570,10 @@ func (x *summer) call(h *timeline.HostCall, k *timeline.Task) error {
 		x.first = h.Start
 	}
 	x.end = max(x.end, x.w.CallEnd(h))
+	if h.Fn != nil && h.Fn.EntryMark() {
+		l.fn, l.tasks = nil, [2]*Task{}
+		return nil
+	}
 	f := x.function(h)
 	f.Calls++
 	l.fn, l.tasks = f, [2]*Task{}
@@ -600,6 +608,14 @@ func (x *summer) call(h *timeline.HostCall, k *timeline.Task) error {
 		x.groups.call(h, k)
 	}
 	return x.checker.Call(h, k)
+}
+
+// operator adds a part of an operator that begins at a selected call.
+func (x *summer) operator(p *operator.Part) error {
+	if x.w.Selected() {
+		x.groups.operator(p)
+	}
+	return nil
 }
 
 // launched counts the launches of the process that makes the steps, in steps and outside. The run of a graph counts as its launches.

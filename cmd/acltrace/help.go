@@ -17,7 +17,7 @@ var sections = []struct {
 	flags []string
 }{
 	{"Which processes", []string{"comm", "cgroup", "pid", "all", "session", "any-user"}},
-	{"Which calls", []string{"call", "step", "from", "to", "kernel", "func", "failed", "longer-than", "stream", "thread", "task", "graph", "first", "tail", "addr",
+	{"Which calls", []string{"call", "step", "from", "to", "kernel", "operator", "func", "failed", "longer-than", "stream", "thread", "task", "graph", "first", "tail", "addr",
 		"map", "calls"}},
 	{"What to record", []string{"payload", "no-small-copies", "replayable", "stacks", "device-time", "operators", "no-task-ids", "sample"}},
 	{"Which part of the run", []string{"steps", "step-marker", "for", "armed", "max-size", "until-gone"}},

@@ -55,6 +55,8 @@ func (s *selectFlags) addNames(f *pflag.FlagSet) {
 	explain(f, "func", "In a GLOB, * and ? are wildcards. The flag may be given several times: a call matches one of the globs.")
 	f.StringSliceVar(&s.Kernels, "kernel", nil, "`GLOB`: launches of these kernels")
 	explain(f, "kernel", "A C++ kernel matches by its symbol, or by the name that is shown: --kernel 'add(*'.")
+	f.StringSliceVar(&s.Operators, "operator", nil, "`GLOB`: calls in these operators")
+	explain(f, "operator", "The calls that the program's operators make, with the marks that begin and end both phases. The trace has them if the program calls libnnopbase.")
 	f.BoolVar(&s.Failed, "failed", false, "calls that failed, without questions answered no")
 	f.Var(&s.stream, "stream", "`NAME`: calls on this stream; 2 is stream#2, as cat shows")
 	explain(f, "stream", "--stream 2 and --stream 'stream#2' choose stream#2. --stream 'stream 1' and --stream 'default stream' take the names that stats and viewers "+

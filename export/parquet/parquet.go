@@ -45,6 +45,7 @@ type Call struct {
 	Thread     *string `parquet:"thread,optional,dict"`
 	Stream     *string `parquet:"stream,optional,dict"`
 	Graph      *int64  `parquet:"graph,optional,dict"`
+	Operator   *string `parquet:"operator,optional,dict"`
 }
 
 // Task is a row in table tasks.
@@ -71,6 +72,7 @@ type Task struct {
 	GraphLaunches *int64  `parquet:"graph_launches,optional,dict"`
 	Thread        *string `parquet:"thread,optional,dict"`
 	Graph         *int64  `parquet:"graph,optional,dict"`
+	Operator      *string `parquet:"operator,optional,dict"`
 }
 
 // Copy is a row in table copies.
@@ -166,26 +168,27 @@ type writer struct {
 type call struct {
 	timeline.HostCall
 	lane, graph int
+	operator    string
 }
 
 const noLane = -1
 
 type callColumns struct {
 	*table
-	call, pid, tid, function, start, duration, ret, error, kernel, unfinished, task, step, thread, stream, graph *column
+	call, pid, tid, function, start, duration, ret, error, kernel, unfinished, task, step, thread, stream, graph, operator *column
 }
 
 type taskColumns struct {
 	*table
 	call, pid, tid, device, stream, kind, name, issued, from, to, measured, open, streamID, taskID *column
 
-	step, inside, launches, thread, graph *column
+	step, inside, launches, thread, graph, operator *column
 }
 
 func (t *table) taskColumns() taskColumns {
 	return taskColumns{t, t.column("call"), t.column("pid"), t.column("tid"), t.column("device"), t.column("stream"), t.column("kind"), t.column("name"),
 		t.column("issued_ns"), t.column("from_ns"), t.column("to_ns"), t.column("measured"), t.column("open"), t.column("stream_id"), t.column("task_id"),
-		t.column("step"), t.column("graph_kernels"), t.column("graph_launches"), t.column("thread"), t.column("graph")}
+		t.column("step"), t.column("graph_kernels"), t.column("graph_launches"), t.column("thread"), t.column("graph"), t.column("operator")}
 }
 
 // batchRows is the batch size: small enough for the processor's caches.
@@ -343,7 +346,7 @@ func (x *writer) use(tables []*table) {
 	}
 	t := tables[0]
 	x.calls = callColumns{t, t.column("call"), t.column("pid"), t.column("tid"), t.column("function"), t.column("start_ns"),
-		t.column("duration_ns"), t.column("ret"), t.column("error"), t.column("kernel"), t.column("unfinished"), t.column("task"), t.column("step"), t.column("thread"), t.column("stream"), t.column("graph")}
+		t.column("duration_ns"), t.column("ret"), t.column("error"), t.column("kernel"), t.column("unfinished"), t.column("task"), t.column("step"), t.column("thread"), t.column("stream"), t.column("graph"), t.column("operator")}
 	x.tasks = tables[1].taskColumns()
 	t = tables[2]
 	x.copies.taskColumns = t.taskColumns()
@@ -355,7 +358,7 @@ func (x *writer) use(tables []*table) {
 }
 
 func (x *writer) call(c *timeline.HostCall, t *timeline.Task) error {
-	row := call{*c, noLane, 0}
+	row := call{*c, noLane, 0, valid(x.w.Event().Operator)}
 	row.End = x.w.CallEnd(c)
 	switch {
 	case t != nil:
@@ -426,6 +429,7 @@ func (x *writer) takeCalls(rows []call, lanes []timeline.Lane) error {
 		}
 	}
 	steps, threads, streams, graphs := t.step.has.zeros(len(rows)), t.thread.has.zeros(len(rows)), t.stream.has.zeros(len(rows)), t.graph.has.zeros(len(rows))
+	operators := t.operator.has.zeros(len(rows))
 	for i := range rows {
 		c := &rows[i]
 		t.step.put(steps, i, c.Step)
@@ -434,6 +438,7 @@ func (x *writer) takeCalls(rows []call, lanes []timeline.Lane) error {
 			t.stream.name(streams, i, lanes[c.lane].Name)
 		}
 		t.graph.put(graphs, i, orNone(c.graph))
+		t.operator.name(operators, i, c.operator)
 	}
 	functions, kernels := t.function.indexes.more(len(rows)), t.kernel.has.zeros(len(rows))
 	for i := range rows {
@@ -539,10 +544,11 @@ func (x *writer) taskRows(to *taskColumns, rows []*timeline.Task, lanes []timeli
 		}
 	}
 	steps, inside, launches := to.step.has.zeros(len(rows)), to.inside.has.zeros(len(rows)), to.launches.has.zeros(len(rows))
-	threads, graphs := to.thread.has.zeros(len(rows)), to.graph.has.zeros(len(rows))
+	threads, graphs, operators := to.thread.has.zeros(len(rows)), to.graph.has.zeros(len(rows)), to.operator.has.zeros(len(rows))
 	for i, t := range rows {
 		to.step.put(steps, i, t.Step)
 		to.thread.name(threads, i, x.threadName(t.Thread))
+		to.operator.name(operators, i, valid(t.Operator))
 		if t.Kind == api.GraphRun && t.Object != nil {
 			to.graph.put(graphs, i, t.Object.ID)
 		}

@@ -106,13 +106,15 @@ type Scene struct {
 
 // Drawn counts the events passed to the viewer.
 type Drawn struct {
-	Calls, Tasks, Ranges, Steps, Gaps, Points int
-	Bracketed                                 int // counted in Tasks too
-	Moments                                   int // counted in Tasks too
+	Calls, Tasks, Ranges, Operators, Steps, Gaps, Points int
+	Bracketed                                            int // counted in Tasks too
+	Moments                                              int // counted in Tasks too
 }
 
 // Events returns the total.
-func (d *Drawn) Events() int { return d.Calls + d.Tasks + d.Ranges + d.Steps + d.Gaps + d.Points }
+func (d *Drawn) Events() int {
+	return d.Calls + d.Tasks + d.Ranges + d.Operators + d.Steps + d.Gaps + d.Points
+}
 
 // New prepares a walk through a trace.
 func New(r *format.Reader, m *api.Model, o *Options) (*Scene, error) {
@@ -150,7 +152,7 @@ func New(r *format.Reader, m *api.Model, o *Options) (*Scene, error) {
 func (s *Scene) Walk(v Viewer) error {
 	s.v = v
 	err := s.W.Run(&timeline.Visitor{
-		Call: s.call, Task: s.task, Range: s.rangeOf, Step: s.step, Memory: s.memoryPoint, Depth: s.depthPoint,
+		Call: s.call, Task: s.task, Range: s.rangeOf, Operator: s.operator, Step: s.step, Memory: s.memoryPoint, Depth: s.depthPoint,
 		Graph: func(o *timeline.Object, g timeline.Graph) error {
 			s.graphs[o] = g.Size()
 			if v, ok := v.(GraphViewer); ok {

@@ -10,6 +10,7 @@ import (
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/internal/grow"
 	"github.com/acltrace/acltrace/timeline"
+	"github.com/acltrace/acltrace/timeline/operator"
 	"github.com/acltrace/acltrace/timeline/step"
 )
 
@@ -43,7 +44,26 @@ func (l *Slice) text(key Sym, text Sym) {
 }
 func (l *Slice) yes(key Sym) { l.Args = append(l.Args, Arg{Key: key, Kind: True}) }
 
+// operator draws a part of an operator around its calls, instead of the marks that begin and end it.
+func (s *Scene) operator(p *operator.Part) error {
+	if err := s.until(p.From); err != nil {
+		return err
+	}
+	l := s.begin(s.hostRow(s.thread(p.Thread), p.From, p.To), s.Sym(p.String()), catOperator, p.From, p.To)
+	l.num(keyCall, p.Call)
+	l.text(keyPhase, s.Sym(p.Phase.String()))
+	if p.Open {
+		l.yes(keyOpen)
+	}
+	s.Drawn.Operators++
+	return s.v.Slice(l)
+}
+
 func (s *Scene) call(c *timeline.HostCall, t *timeline.Task) error {
+	if c.Fn != nil && c.Fn.EntryMark() {
+		s.Drawn.Calls++
+		return nil
+	}
 	if err := s.until(c.Start); err != nil {
 		return err
 	}
@@ -254,6 +274,9 @@ func (s *Scene) drawTask(l *Slice, t *timeline.Task, content uint64) error {
 		l.Flow, l.FlowEnd = t.Call+1, !early(t)
 	}
 	l.num(keyCall, t.Call)
+	if t.Operator != "" {
+		l.text(keyOperator, s.Sym(t.Operator))
+	}
 	l.text(keyTask, s.Sym(t.Kind.String()))
 	switch t.Kind {
 	case api.Copy, api.Fill:

@@ -45,9 +45,11 @@ const (
 	KeyLayout
 	KeyLost
 	KeyNextTrace
+	KeyOperator
 	KeyParentSpan
 	KeyParentTrace
 	KeyPart
+	KeyPhase
 	KeyPreviousTrace
 	KeyRange
 	KeyReason
@@ -99,9 +101,11 @@ var keyNames = [numKeys]string{
 	KeyLayout:           "layout",
 	KeyLost:             "lost",
 	KeyNextTrace:        "next_trace_id",
+	KeyOperator:         "operator",
 	KeyParentSpan:       "parent_span_id",
 	KeyParentTrace:      "parent_trace_id",
 	KeyPart:             "part",
+	KeyPhase:            "phase",
 	KeyPreviousTrace:    "previous_trace_id",
 	KeyRange:            "range",
 	KeyReason:           "reason",

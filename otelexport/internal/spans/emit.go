@@ -196,6 +196,10 @@ func (x *Encoder) emitRange(m *member, n *node, above otlp.SpanID) {
 	b = x.times(b, n.start, n.end)
 	b = otlp.PutNumber(b, otlp.SpanAttributes, x.src.Keys[otlp.KeyRange], int64(n.number))
 	b = otlp.PutText(b, otlp.SpanAttributes, x.src.Keys[otlp.KeyDomain], otlp.Valid(r.Domain))
+	if r.operator != "" {
+		b = otlp.PutText(b, otlp.SpanAttributes, x.src.Keys[otlp.KeyOperator], otlp.Valid(r.operator))
+		b = otlp.PutText(b, otlp.SpanAttributes, x.src.Keys[otlp.KeyPhase], r.phase.String())
+	}
 	if r.Open {
 		b = append(b, x.out.names.end...)
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/acltrace/acltrace/internal/grow"
 	"github.com/acltrace/acltrace/otelexport/internal/otlp"
 	"github.com/acltrace/acltrace/timeline"
+	"github.com/acltrace/acltrace/timeline/operator"
 	"github.com/acltrace/acltrace/timeline/order"
 	"github.com/acltrace/acltrace/timeline/step"
 )
@@ -111,7 +112,7 @@ type Encoder struct {
 	parts    parts
 	gaps     []format.Gap // gaps that start after the last call, by start
 	gap      int          // gaps already emitted
-	named    *timeline.Range
+	named    *named
 	requests []*request // running and idle
 	result   Result
 }
@@ -320,9 +321,11 @@ func (x *Encoder) visitor() *timeline.Visitor {
 		x.out.calls++
 		return x.call(c, t, x.Observe(c, t))
 	}, Range: func(r *timeline.Range) error {
-		named := *r
-		x.named = &named
+		x.named = &named{Range: *r}
 		x.request(r)
+		return nil
+	}, Operator: func(p *operator.Part) error {
+		x.named = &named{timeline.Range{Name: p.String(), From: p.From, To: p.To, Begin: p.Call, Process: p.Process, Thread: p.Thread, EndThread: p.Thread, Open: p.Open}, p.Name, p.Phase}
 		return nil
 	}}
 }

@@ -5,6 +5,7 @@ import (
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/otelexport/internal/otlp"
 	"github.com/acltrace/acltrace/timeline"
+	"github.com/acltrace/acltrace/timeline/operator"
 )
 
 // The tree of a trace: its root, threads if there are several, and on each thread nodes within nodes. A node is the child
@@ -67,9 +68,16 @@ type member struct {
 	waits  []*work
 	stacks []callStack
 	stack  int // next of stacks to emit
-	ranges []timeline.Range
+	ranges []named
 	gaps   []format.Gap
 	open   []int32 // nodes that may contain later nodes
+}
+
+// named is a range of the program, or a part of an operator.
+type named struct {
+	timeline.Range
+	operator string // "" for a range
+	phase    operator.Phase
 }
 
 // A slab is a list whose elements don't move when it grows.
@@ -160,6 +168,12 @@ func (x *Encoder) call(c *timeline.HostCall, t *timeline.Task, f Facts) error {
 		n := x.add(m, r.From, max(r.From, r.To), !r.Open)
 		n.number, n.kind, n.more = r.Begin, rangeNode, int32(len(m.ranges))
 		m.ranges = append(m.ranges, *r)
+	}
+	if c.Fn != nil && c.Fn.EntryMark() { // the operator's part shows it
+		if x.path != nil {
+			x.path.Call(c, t, f.links, noRef)
+		}
+		return x.out.err
 	}
 	n := x.add(m, c.Start, x.src.w.CallEnd(c), true)
 	n.number, n.ret, n.what, n.flags, n.failed = c.Index, c.Ret, f.what, c.Flags, c.Wrong() || c.Hung()

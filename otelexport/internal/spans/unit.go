@@ -48,7 +48,9 @@ func (x *Encoder) Unit(u *Unit) (batches []*otlp.Batch, last otlp.TraceID, err e
 	for i := range u.Calls {
 		k := &u.Calls[i]
 		k.Step = u.Step.Index
-		x.named = k.Named
+		if x.named = nil; k.Named != nil {
+			x.named = &named{Range: *k.Named}
+		}
 		if k.Task != nil {
 			tasks = append(tasks, k.Task)
 		}

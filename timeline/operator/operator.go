@@ -1,0 +1,241 @@
+// Package operator follows the marks of operators through a trace, and says to which operator a call belongs.
+//
+// An operator of CANN has two phases: the first takes its arguments and makes an executor, the second launches the executor's kernels. The phases
+// may be on different threads, and the executor joins them. A cached executor has only a second phase. Inside a phase, others nest: operators call inner operators,
+// and other operators, each with both phases. The program's operator is the outermost one.
+//
+// A timeline.Walk has one Operators, and passes it the marks in the order of their moments. Reports and exporters get what it finds from the Walk. It reads
+// no trace, and holds what is open now: memory does not grow with the number of calls.
+package operator
+
+import (
+	"strings"
+
+	"github.com/acltrace/acltrace/api"
+)
+
+// A Mark is a call that begins or ends a part of an operator, see api.OperatorMark.
+type Mark struct {
+	Kind    api.OperatorMark
+	Name    string // of the operator, "" for marks without one
+	Process uint32
+	Thread  uint32
+	Call    uint64
+	At      int64 // nanoseconds since the trace began
+	// Executor is 0 if it is unknown. The end of a phase one has the executor that the phase made.
+	Executor uint64
+}
+
+// Phase is a part of an operator.
+type Phase uint8
+
+// The parts of an operator.
+const (
+	One   Phase = iota + 1 // takes the arguments
+	Two                    // launches
+	Inner                  // an inner operator, of which an operator is made
+)
+
+var phases = [...]string{One: "phase one", Two: "phase two", Inner: "inner"}
+
+func (p Phase) String() string { return phases[p] }
+
+// A Part is a phase of an operator, or an inner operator, on one thread.
+type Part struct {
+	Name     string
+	Phase    Phase
+	Process  uint32
+	Thread   uint32
+	From, To int64  // nanoseconds since the trace began; To is known at the end
+	Call     uint64 // its first mark
+	Depth    int    // number of parts around it
+	Executor uint64 // 0 if it is unknown
+	Open     bool   // To is the end of the trace: the trace shows no end
+	// One is the call that begins the phase one of a phase two, NoCall if the trace has none: the executor comes from a cache.
+	One uint64
+
+	generated bool // no mark ends it
+}
+
+// String returns the part as people know it: by the function that the program calls, or the inner operator.
+func (p *Part) String() string {
+	switch {
+	case p.Phase != One:
+		return p.Name
+	case strings.HasPrefix(p.Name, "aclnn"):
+		return p.Name + "GetWorkspaceSize"
+	}
+	return p.Name + ", " + p.Phase.String()
+}
+
+// NoCall is the number of a call that the trace does not have.
+const NoCall = ^uint64(0)
+
+// maxDepth is the depth of parts on one thread at which those that lie below are dropped: code left them without an end, as by longjmp.
+const maxDepth = 64
+
+// maxExecutors bounds the executors that wait for their phase two.
+const maxExecutors = 1 << 16
+
+// Operators holds the parts that are open at a moment. The zero value is ready for use.
+type Operators struct {
+	// Ended gets each part at its end, inner parts first; nil for none. The part is valid until it returns.
+	Ended func(*Part)
+
+	threads   [][]Part // by thread: open parts, the innermost last
+	executors map[executor]made
+	loose     int // threads with a generated phase two, which the next call may end
+}
+
+type executor struct {
+	process uint32
+	pointer uint64
+}
+
+// made is the phase one that made an executor.
+type made struct {
+	name string
+	call uint64
+}
+
+// Apply takes the next mark. It returns the part that begins with it, nil for none, valid until the next mark.
+func (o *Operators) Apply(m *Mark) (begun *Part) {
+	for int(m.Thread) >= len(o.threads) {
+		o.threads = append(o.threads, nil)
+	}
+	o.leave(m.Thread)
+	key := executor{m.Process, m.Executor}
+	switch m.Kind {
+	case api.OperatorPhaseOne:
+		return o.begin(m, Part{Name: m.Name, Phase: One, One: NoCall})
+	case api.OperatorInner:
+		return o.begin(m, Part{Name: m.Name, Phase: Inner, Executor: m.Executor, One: NoCall})
+	case api.OperatorPhaseTwo:
+		return o.begin(m, o.second(key, m.Name))
+	case api.OperatorEnd:
+		if p := o.innermost(m.Thread); p != nil && p.Phase == One {
+			p.Executor = m.Executor
+		}
+		o.end(m.Thread, m.At)
+	case api.GeneratedPhaseOne:
+		return o.begin(m, Part{Name: m.Name, Phase: One, One: NoCall, generated: true})
+	case api.GeneratedWorkspace:
+		if p := o.innermost(m.Thread); p != nil && p.Phase == One && p.generated {
+			p.Executor = m.Executor
+			o.end(m.Thread, m.At)
+		}
+	case api.GeneratedPhaseTwo:
+		p := o.second(key, "")
+		if p.One == NoCall {
+			return nil // its phase one is older than the trace
+		}
+		p.generated, p.To = true, m.At
+		o.loose++
+		return o.begin(m, p)
+	}
+	return nil
+}
+
+// second returns the phase two of an executor.
+func (o *Operators) second(key executor, name string) Part {
+	p := Part{Name: name, Phase: Two, Executor: key.pointer, One: NoCall}
+	if m, ok := o.executors[key]; ok && (name == "" || m.name == name) {
+		p.Name, p.One = m.name, m.call
+	}
+	return p
+}
+
+func (o *Operators) begin(m *Mark, p Part) *Part {
+	open := o.threads[m.Thread]
+	if len(open) == maxDepth {
+		for i := range open {
+			if open[i].loose() {
+				o.loose--
+			}
+		}
+		open = open[:0]
+	}
+	p.Process, p.Thread, p.From, p.Call, p.Depth = m.Process, m.Thread, m.At, m.Call, len(open)
+	o.threads[m.Thread] = append(open, p)
+	return o.innermost(m.Thread)
+}
+
+// innermost returns the innermost open part of a thread, nil for none.
+func (o *Operators) innermost(thread uint32) *Part {
+	if int(thread) >= len(o.threads) || len(o.threads[thread]) == 0 {
+		return nil
+	}
+	open := o.threads[thread]
+	return &open[len(open)-1]
+}
+
+// end ends the innermost part of a thread, if it has one.
+func (o *Operators) end(thread uint32, at int64) {
+	p := o.innermost(thread)
+	if p == nil {
+		return
+	}
+	p.To = at
+	key := executor{p.Process, p.Executor}
+	switch {
+	case p.Phase == One && p.Executor != 0:
+		if o.executors == nil || len(o.executors) == maxExecutors {
+			o.executors = map[executor]made{}
+		}
+		o.executors[key] = made{p.Name, p.Call}
+	case p.Phase == Two:
+		delete(o.executors, key)
+	}
+	if p.loose() {
+		o.loose--
+	}
+	o.threads[thread] = o.threads[thread][:len(o.threads[thread])-1]
+	if o.Ended != nil {
+		o.Ended(p)
+	}
+}
+
+// loose reports whether no mark ends the part.
+func (p *Part) loose() bool { return p.generated && p.Phase == Two }
+
+// leave ends the innermost part of a thread if no mark ends it.
+func (o *Operators) leave(thread uint32) {
+	if o.loose == 0 {
+		return
+	}
+	if p := o.innermost(thread); p != nil && p.loose() {
+		o.end(thread, p.To)
+	}
+}
+
+// Call takes the next call that is no mark, and its end. A generated phase two ends with its last launch: before the first call of its thread that is neither a launch nor a question
+// about a stream.
+func (o *Operators) Call(thread uint32, f *api.Func, end int64) {
+	if o.loose == 0 {
+		return
+	}
+	switch p := o.innermost(thread); {
+	case p == nil || !p.loose():
+	case f != nil && f.Task == api.Kernel:
+		p.To = end
+	case f == nil || f.Task != api.NoTask || f.Stream < 0 || f.Sync != api.NoSync:
+		o.leave(thread)
+	}
+}
+
+// Outermost returns the outermost open part of a thread, nil for none, valid until the next mark. What the thread launches belongs to it.
+func (o *Operators) Outermost(thread uint32) *Part {
+	if int(thread) >= len(o.threads) || len(o.threads[thread]) == 0 {
+		return nil
+	}
+	return &o.threads[thread][0]
+}
+
+// Finish ends all open parts at the end of the trace, the innermost first.
+func (o *Operators) Finish(at int64) {
+	for i := range o.threads {
+		for len(o.threads[i]) > 0 {
+			o.end(uint32(i), at)
+		}
+	}
+}
