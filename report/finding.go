@@ -682,7 +682,11 @@ func slowText(s *stats.Stats, f *stats.Finding) string {
 // the command for the first finding, "" if there is none.
 func answerText(w io.Writer, path string, s *stats.Stats, o *TextOptions) (first string, err error) {
 	var rows pairs
-	rows.add("trace", "%s: %s in %s, %s failed%s", path, human.Plural(s.Calls, "call"), human.Duration(s.SpanNS), badCount(s.Failed), answeredText(s.Answered))
+	marks := ""
+	if s.Marks > 0 {
+		marks = " and " + human.Plural(s.Marks, "mark") + " of operators"
+	}
+	rows.add("trace", "%s: %s%s in %s, %s failed%s", path, human.Plural(s.Calls, "call"), marks, human.Duration(s.SpanNS), badCount(s.Failed), answeredText(s.Answered))
 	if len(s.Asked) > 0 {
 		rows.add("ended", "%s", askedText(s.Asked))
 	}

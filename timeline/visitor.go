@@ -30,7 +30,8 @@ type Walk struct {
 	Model  *api.Model
 	// Start is the begin of the first call. End is the end of the last call by the index, or of a later measured task.
 	Start, End int64
-	Calls      uint64 // by the index
+	Calls      uint64 // by the index, with marks
+	Marks      uint64 // marks of operators among the selected calls so far
 	Lanes      []Lane // used so far; a lane is added before anything that names it is reported
 	// PeakDevice is the largest device memory in use so far, in bytes, see State.DeviceMemory.
 	PeakDevice uint64
@@ -81,8 +82,14 @@ type nameTable struct {
 
 // threadTable holds the threads so far.
 type threadTable struct {
-	list  []format.Thread
-	until []int64 // by thread: end of its latest call
+	list   []format.Thread
+	before []before // by thread
+}
+
+// before is what came before the next call of a thread.
+type before struct {
+	until              int64  // end of its latest call that was reported, math.MaxInt64 for none
+	recording, blocked uint64 // nanoseconds before marks that were not reported
 }
 
 // laneTable holds the lanes so far.
@@ -137,6 +144,8 @@ type WalkOptions struct {
 type Visitor struct {
 	// All means that Call and Step also get what is not selected. Walk.Selected distinguishes.
 	All bool
+	// Marks means that Call also gets the marks of operators.
+	Marks bool
 	// Call gets every call, by start, and the task that it has put on a lane, or nil. The end of the task is unknown unless it was measured.
 	Call func(*HostCall, *Task) error
 	// Task gets a task when its times are known: after its call, and in the order of the lane.

@@ -282,7 +282,10 @@ func (w *Walk) report(h *HostCall, task *Task, named *Range) error {
 			return err
 		}
 	}
-	if w.v.Call != nil && (w.now.selected || w.v.All) {
+	if w.now.selected && h.Fn != nil && h.Fn.EntryMark() {
+		w.Marks++
+	}
+	if w.v.Call != nil && (w.now.selected || w.v.All) && !w.hidden(h.Fn) {
 		if err := w.v.Call(h, task); err != nil {
 			return err
 		}
@@ -290,23 +293,35 @@ func (w *Walk) report(h *HostCall, task *Task, named *Range) error {
 	return w.tell()
 }
 
-// recording sets the time that the recorder took from the thread before a call, and the time for which it did not run, at most the time since the call before.
+// recording sets the time that the recorder took from the thread before a call, and the time for which it did not run, at most the time since the call before. Times before marks
+// that are not reported are those of the next call.
 func (w *Walk) recording(h *HostCall, c *format.Call) {
-	for int(h.Thread) >= len(w.threads.until) {
-		w.threads.until = append(w.threads.until, math.MaxInt64)
+	for int(h.Thread) >= len(w.threads.before) {
+		w.threads.before = append(w.threads.before, before{until: math.MaxInt64})
 	}
-	until := &w.threads.until[h.Thread]
-	if ns, ok := out(c, api.RecordingParam); ok && *until < h.Start {
-		h.RecordingFrom, h.Recording = *until, int64(min(ns, uint64(h.Start-*until)))
+	b := &w.threads.before[h.Thread]
+	if b.until < h.Start {
+		took, _ := out(c, api.RecordingParam)
+		idle, _ := out(c, api.BlockedParam)
+		b.recording += min(took, uint64(h.Start-b.until))
+		b.blocked += min(idle, uint64(h.Start-b.until))
 	}
-	if ns, ok := out(c, api.BlockedParam); ok && *until < h.Start {
-		h.RecordingFrom, h.Blocked = *until, int64(min(ns, uint64(h.Start-*until-h.Recording)))
+	if w.hidden(h.Fn) {
+		return
 	}
-	if *until == math.MaxInt64 {
-		*until = h.End
+	if b.recording+b.blocked > 0 && b.until < h.Start {
+		h.RecordingFrom = b.until
+		h.Recording = int64(min(b.recording, uint64(h.Start-b.until)))
+		h.Blocked = int64(min(b.blocked, uint64(h.Start-b.until-h.Recording)))
 	}
-	*until = max(*until, h.End)
+	if b.recording, b.blocked = 0, 0; b.until == math.MaxInt64 {
+		b.until = h.End
+	}
+	b.until = max(b.until, h.End)
 }
+
+// hidden reports whether calls of a function are marks that the Visitor does not want.
+func (w *Walk) hidden(f *api.Func) bool { return f != nil && f.EntryMark() && !w.v.Marks }
 
 // CallEnd returns the end of a call, the end of the trace for a call that never returned. A call whose end was not seen may be over: it ends at its last
 // known moment.

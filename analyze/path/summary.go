@@ -42,7 +42,8 @@ func New(r *format.Reader, m *api.Model, o *Options) (*Summary, error) {
 	x := &summer{f: NewFinder(w), each: o.Each, s: &Summary{}}
 	x.f.saves = true
 	err := w.Run(&timeline.Visitor{
-		Call: func(h *timeline.HostCall, k *timeline.Task) error { x.f.Call(h, k, w.Links(), 0); return nil },
+		Marks: true,
+		Call:  func(h *timeline.HostCall, k *timeline.Task) error { x.f.Call(h, k, w.Links(), 0); return nil },
 		Step: func(s *step.Step) error {
 			if s.Open {
 				return nil

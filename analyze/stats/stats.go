@@ -27,16 +27,17 @@ import (
 type Stats struct {
 	format.Scope
 	Selected
-	Calls     uint64     `json:"calls"`     // number of selected calls
-	Failed    uint64     `json:"failed"`    // calls that returned an error, without those in answered
-	Answered  uint64     `json:"answered"`  // questions that an error answered with no, and repeated initializations
-	SpanNS    int64      `json:"span_ns"`   // from the first start to the last end of a call
-	Steps     Steps      `json:"steps"`     // steps and their durations
-	Functions []Function `json:"functions"` // sums by function, longest total first
-	Kernels   []Task     `json:"kernels"`   // sums by kernel, longest first: on the device, then in calls
-	Copies    []Task     `json:"copies"`    // sums by copy direction, in the same order
-	Streams   []Lane     `json:"streams"`   // sums by stream
-	Graphs    []GraphSum `json:"graphs"`    // sums by role of graphs, in the same order
+	Calls     uint64     `json:"calls"`           // number of selected calls
+	Marks     uint64     `json:"marks,omitempty"` // marks of operators, which are not among the calls
+	Failed    uint64     `json:"failed"`          // calls that returned an error, without those in answered
+	Answered  uint64     `json:"answered"`        // questions that an error answered with no, and repeated initializations
+	SpanNS    int64      `json:"span_ns"`         // from the first start to the last end of a call
+	Steps     Steps      `json:"steps"`           // steps and their durations
+	Functions []Function `json:"functions"`       // sums by function, longest total first
+	Kernels   []Task     `json:"kernels"`         // sums by kernel, longest first: on the device, then in calls
+	Copies    []Task     `json:"copies"`          // sums by copy direction, in the same order
+	Streams   []Lane     `json:"streams"`         // sums by stream
+	Graphs    []GraphSum `json:"graphs"`          // sums by role of graphs, in the same order
 	Answer
 	Idle   []Idle  `json:"idle"`   // longest idle times on streams, at most ten
 	Errors []Error `json:"errors"` // returned errors by function and code, most frequent first
@@ -420,6 +421,7 @@ func New(r *format.Reader, m *api.Model, o *Options) (*Stats, error) {
 	if err := x.w.Run(v); err != nil {
 		return nil, err
 	}
+	x.s.Marks = x.w.Marks
 	complete := r.Completeness()
 	x.s.Scope, x.s.Cut = complete.Scope(), !r.Complete() && !complete.Recording
 	if x.s.Selection != "" {
@@ -570,10 +572,6 @@ func (x *summer) call(h *timeline.HostCall, k *timeline.Task) error {
 		x.first = h.Start
 	}
 	x.end = max(x.end, x.w.CallEnd(h))
-	if h.Fn != nil && h.Fn.EntryMark() {
-		l.fn, l.tasks = nil, [2]*Task{}
-		return nil
-	}
 	f := x.function(h)
 	f.Calls++
 	l.fn, l.tasks = f, [2]*Task{}

@@ -278,7 +278,7 @@ func Write(create func(table string) (io.WriteCloser, error), r *format.Reader, 
 		}
 		defer x.stop()
 		res = x.res
-		if err := w.Run(&timeline.Visitor{Call: x.call, Task: x.task, Step: x.step, Object: x.object, Graph: x.graph}); err != nil {
+		if err := w.Run(&timeline.Visitor{Marks: true, Call: x.call, Task: x.task, Step: x.step, Object: x.object, Graph: x.graph}); err != nil {
 			return err
 		}
 		return x.end()

@@ -60,10 +60,6 @@ func (s *Scene) operator(p *operator.Part) error {
 }
 
 func (s *Scene) call(c *timeline.HostCall, t *timeline.Task) error {
-	if c.Fn != nil && c.Fn.EntryMark() {
-		s.Drawn.Calls++
-		return nil
-	}
 	if err := s.until(c.Start); err != nil {
 		return err
 	}

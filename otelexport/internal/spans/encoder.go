@@ -310,7 +310,7 @@ func (x *Encoder) Run(sink func(*otlp.Batch) (*otlp.Batch, error)) error {
 }
 
 func (x *Encoder) visitor() *timeline.Visitor {
-	return &timeline.Visitor{All: x.selection != "", Lane: x.Lane, Task: x.task, Step: x.step, Call: func(c *timeline.HostCall, t *timeline.Task) error {
+	return &timeline.Visitor{All: x.selection != "", Marks: true, Lane: x.Lane, Task: x.task, Step: x.step, Call: func(c *timeline.HostCall, t *timeline.Task) error {
 		if !x.src.w.Selected() {
 			x.other(c, t)
 			return x.out.err
