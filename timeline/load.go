@@ -32,6 +32,7 @@ func Load(r *format.Reader, m *api.Model) (*Timeline, error) {
 	w := NewWalk(r, m, nil)
 	t := &Timeline{Reader: r, Model: m, Graphs: map[*Object][]GraphTask{}, Calls: make([]HostCall, 0, min(w.Calls, 1<<20))} // a file may claim any number of calls
 	err := w.Run(&Visitor{
+		Marks: true,
 		Call: func(h *HostCall, task *Task) error {
 			t.Calls = append(t.Calls, *h)
 			t.Calls[len(t.Calls)-1].Raw = nil

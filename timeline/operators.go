@@ -101,6 +101,7 @@ func (a *operatorsAhead) end(call uint64) (at int64, open bool, err error) {
 			return 0, false, err
 		}
 		if a.done = !ok; a.done {
+			a.o.Finish()
 			continue
 		}
 		switch f := a.m.Func(api.ID(c.Func)); {

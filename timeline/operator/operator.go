@@ -231,11 +231,9 @@ func (o *Operators) Outermost(thread uint32) *Part {
 	return &o.threads[thread][0]
 }
 
-// Finish ends all open parts at the end of the trace, the innermost first.
-func (o *Operators) Finish(at int64) {
+// Finish ends the parts that no mark ends. Others stay open: the trace shows no end.
+func (o *Operators) Finish() {
 	for i := range o.threads {
-		for len(o.threads[i]) > 0 {
-			o.end(uint32(i), at)
-		}
+		o.leave(uint32(i))
 	}
 }
