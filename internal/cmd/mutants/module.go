@@ -52,15 +52,19 @@ const (
 
 var engineTests = []string{"sim/acl -virtual", "sim/libascendcl/test", "sim/conformance"}
 
+// program is acltrace, which tests also run as a built program.
+const program = "cmd/acltrace"
+
 // module is the packages of a folder.
 type module struct {
-	dir   string
-	name  string // prefix of the packages' paths
-	all   []*pkg // by path
-	path  map[string]*pkg
-	needs map[string]*pkg // packages of other modules
-	stale []string        // entries of the list of equivalent mutants that are none
-	set   *token.FileSet
+	dir     string
+	name    string // prefix of the packages' paths
+	all     []*pkg // by path
+	path    map[string]*pkg
+	needs   map[string]*pkg // packages of other modules
+	running []string        // packages with tests that run acltrace
+	stale   []string        // entries of the list of equivalent mutants that are none
+	set     *token.FileSet
 }
 
 func (p *pkg) withC() bool { return len(p.CgoFiles) > 0 }
@@ -73,6 +77,17 @@ func (p *pkg) sources() (out []string) {
 		out = append(out, filepath.Join(p.Dir, name))
 	}
 	return out
+}
+
+// runs reports whether the tests of a package run a built program: they name its file.
+func (p *pkg) runs(program string) (bool, error) {
+	for _, name := range slices.Concat(p.TestGoFiles, p.XTestGoFiles) {
+		b, err := os.ReadFile(filepath.Join(p.Dir, name))
+		if err != nil || bytes.Contains(b, []byte(`"bin/`+program+`"`)) {
+			return err == nil, err
+		}
+	}
+	return false, nil
 }
 
 // load reads the packages and lists their mutants.
@@ -105,6 +120,11 @@ func load(ctx context.Context, dir string) (*module, error) {
 			if of := m.path[i]; of != nil && of != p && p.tested() {
 				of.importers = append(of.importers, p.ImportPath)
 			}
+		}
+		if runs, err := p.runs(filepath.Base(program)); err != nil {
+			return nil, err
+		} else if runs {
+			m.running = append(m.running, p.ImportPath)
 		}
 		if p.Name == "main" && !strings.Contains(p.ImportPath, "/internal/") {
 			m.consists(p, func(p *pkg) *bool { return &p.product })
