@@ -19,23 +19,30 @@ type kept struct {
 	Alone *alone
 }
 
-// baseline returns the results of a package's tests without a mutant. It runs them, unless an earlier run has kept the results.
+// baseline returns the results of a package's tests without a mutant. It runs them, unless an earlier run has kept the results: each by itself if
+// all together would take long.
 func (t *tester) baseline(ctx context.Context, path string) (*alone, error) {
 	key, err := t.key(ctx, path)
 	if err != nil {
 		return nil, err
 	}
 	t.keys[path] = key
+	of, _, _ := strings.Cut(path, " ")
+	isSlow := t.m.path[of].slow
 	k := kept{}
 	if b, err := os.ReadFile(t.keptFile(path)); err == nil && json.Unmarshal(b, &k) == nil && k.Key == key && !k.Alone.Failed && len(k.Alone.Marks) == len(t.number)+1 {
 		t.alone[path] = k.Alone
-		return k.Alone, nil
-	}
-	a, err := t.runAlone(ctx, path)
-	if err != nil {
+	} else if isSlow {
+		t.alone[path] = &alone{Marks: make([]byte, len(t.number)+1)}
+	} else if _, err := t.runAlone(ctx, path); err != nil {
 		return nil, err
 	}
-	return a, t.keep(path)
+	if isSlow {
+		if err := t.runEach(ctx, path); err != nil {
+			return nil, err
+		}
+	}
+	return t.alone[path], t.keep(path)
 }
 
 // keep writes the results of a package's tests for a later run.

@@ -38,6 +38,8 @@ type pkg struct {
 	importers []string // packages with tests, which import it
 	product   bool     // a program of the product consists of it
 	inEngine  bool     // the simulator's engine consists of it
+	runs      bool     // its tests run acltrace as a built program
+	slow      bool     // its tests run programs
 
 	files []*ast.File
 	types *types.Package
@@ -79,16 +81,20 @@ func (p *pkg) sources() (out []string) {
 	return out
 }
 
-// runs reports whether the tests of a package run a built program: they name its file.
-func (p *pkg) runs(program string) (bool, error) {
+// look finds out whether the tests of a package run programs: they name the functions that build or find them.
+func (p *pkg) look() error {
 	for _, name := range slices.Concat(p.TestGoFiles, p.XTestGoFiles) {
 		b, err := os.ReadFile(filepath.Join(p.Dir, name))
-		if err != nil || bytes.Contains(b, []byte(`"bin/`+program+`"`)) {
-			return err == nil, err
+		if err != nil {
+			return err
 		}
+		p.runs = p.runs || bytes.Contains(b, []byte(`"bin/`+filepath.Base(program)+`"`))
+		p.slow = p.slow || runsPrograms.Match(b)
 	}
-	return false, nil
+	return nil
 }
+
+var runsPrograms = regexp.MustCompile(`testenv\.(Built|Example|CompileC|FakeCUDA)\(`)
 
 // load reads the packages and lists their mutants.
 func load(ctx context.Context, dir string) (*module, error) {
@@ -121,9 +127,9 @@ func load(ctx context.Context, dir string) (*module, error) {
 				of.importers = append(of.importers, p.ImportPath)
 			}
 		}
-		if runs, err := p.runs(filepath.Base(program)); err != nil {
+		if err := p.look(); err != nil {
 			return nil, err
-		} else if runs {
+		} else if p.runs {
 			m.running = append(m.running, p.ImportPath)
 		}
 		if p.Name == "main" && !strings.Contains(p.ImportPath, "/internal/") {

@@ -38,7 +38,7 @@ type alone struct {
 	Failed bool
 	Skip   []string // tests that fail without a mutant
 	Marks  []byte   // 1 at the number of each mutant that they reach
-	Each   []single // if all together are slow, once a mutant is reached
+	Each   []single // if they are slow
 
 	complete bool // each test has run by itself
 }
@@ -46,20 +46,40 @@ type alone struct {
 // single is a test that ran by itself without a mutant.
 type single struct {
 	Name  string
+	Took  time.Duration
 	Marks []byte // as in alone
 }
 
-// slow is the time from which it pays to find out which tests of a package reach a mutant, and to run only these.
+// slow is the time from which it pays to find out which tests of a package reach a mutant, and to run only these. longest is the most that a test may
+// take by itself: a slower one kills no mutant.
 var slow = 5 * time.Second
 
-// reaching returns the names of the tests that reach a mutant, nil for all: also if none does by itself.
-func (a *alone) reaching(n int) (names []string) {
-	for i := range a.Each {
-		if n > 0 && a.Each[i].Marks[n] != 0 {
-			names = append(names, a.Each[i].Name)
+const longest = 90 * time.Second
+
+// A batch is tests of a package that run together, and their time without a mutant. Without names, it is all.
+type batch struct {
+	names []string
+	took  time.Duration
+}
+
+// reaching returns the tests that reach a mutant, the fast ones first. If none does by itself, it returns all.
+func (a *alone) reaching(n int) []batch {
+	const fast = 10 * time.Second
+	var out [2]batch
+	for _, x := range slices.SortedStableFunc(slices.Values(a.Each), func(x, y single) int { return cmp.Compare(x.Took, y.Took) }) {
+		if n > 0 && x.Marks[n] != 0 {
+			b := &out[0]
+			if b.took+x.Took > fast {
+				b = &out[1]
+			}
+			b.names, b.took = append(b.names, x.Name), b.took+x.Took
 		}
 	}
-	return names
+	some := slices.DeleteFunc(out[:], func(b batch) bool { return b.names == nil })
+	if len(some) == 0 {
+		return []batch{{took: a.Took}}
+	}
+	return some
 }
 
 // errNotBuilt is the failure of programs that don't compile with a mutant: those of other packages compute with its constant.
@@ -255,21 +275,26 @@ func (t *tester) runAlone(ctx context.Context, path string) (*alone, error) {
 	for try := 0; try < 3 && a.Failed; try++ {
 		var out, marks []byte
 		var err error
-		if out, marks, a.Failed, a.Took, err = t.marked(ctx, path); err != nil {
+		if out, marks, a.Failed, a.Took, err = t.marked(ctx, path, time.Hour); err != nil {
 			return nil, err
 		}
 		a.Skip = append(a.Skip, failures(out)...)
-		for i, mark := range marks { // also those that a test reached before it failed
-			a.Marks[i] |= mark
-		}
+		a.mark(marks) // also those that a test reached before it failed
 	}
 	return a, nil
 }
 
-// runEach runs each test of a slow package by itself without a mutant, unless an earlier run has.
+// mark adds the marks of a run.
+func (a *alone) mark(marks []byte) {
+	for i, mark := range marks {
+		a.Marks[i] |= mark
+	}
+}
+
+// runEach runs each test of a package by itself without a mutant, unless an earlier run has.
 func (t *tester) runEach(ctx context.Context, path string) error {
 	a := t.alone[path]
-	if a.Failed || a.Took < slow || a.complete {
+	if a.complete {
 		return nil
 	}
 	out, _, _, err := t.run(ctx, t.shared, baseline, path, time.Hour, "-test.list=^(Test|Example|Fuzz)")
@@ -280,14 +305,15 @@ func (t *tester) runEach(ctx context.Context, path string) error {
 		if slices.Contains(a.Skip, name) || slices.ContainsFunc(a.Each, func(x single) bool { return x.Name == name }) {
 			continue
 		}
-		_, marks, failed, _, err := t.marked(ctx, path, "-test.run="+named([]string{name}))
+		_, marks, failed, took, err := t.marked(ctx, path, longest, "-test.run="+named([]string{name}))
 		switch {
 		case err != nil:
 			return err
 		case failed:
 			a.Skip = append(a.Skip, name)
 		default:
-			a.Each = append(a.Each, single{name, marks})
+			a.Each, a.Took = append(a.Each, single{name, took, marks}), a.Took+took
+			a.mark(marks)
 		}
 		if err := t.keep(path); err != nil {
 			return err
@@ -298,7 +324,7 @@ func (t *tester) runEach(ctx context.Context, path string) error {
 }
 
 // marked runs tests without a mutant, and returns the marks of the mutants that they reach.
-func (t *tester) marked(ctx context.Context, path string, flags ...string) (out, marks []byte, failed bool, took time.Duration, err error) {
+func (t *tester) marked(ctx context.Context, path string, most time.Duration, flags ...string) (out, marks []byte, failed bool, took time.Duration, err error) {
 	f, err := os.OpenFile(choice+reached, os.O_RDWR, 0)
 	if err != nil {
 		return nil, nil, false, 0, err
@@ -308,7 +334,7 @@ func (t *tester) marked(ctx context.Context, path string, flags ...string) (out,
 	if _, err := f.WriteAt(marks, 0); err != nil {
 		return nil, nil, false, 0, err
 	}
-	if out, failed, took, err = t.run(ctx, t.shared, baseline, path, time.Hour, flags...); err != nil {
+	if out, failed, took, err = t.run(ctx, t.shared, baseline, path, most, flags...); err != nil {
 		return nil, nil, false, 0, err
 	}
 	_, err = f.ReadAt(marks, 0)
@@ -405,12 +431,11 @@ func (t *tester) test(ctx context.Context, r *result, path string) (done bool, e
 	if n > 0 && a.Marks[n] == 0 { // nobody knows who reaches a constant
 		return false, nil
 	}
-	if n > 0 {
+	if n > 0 && !a.Failed && a.Took >= slow {
 		if err := t.runEach(ctx, path); err != nil {
 			return false, err
 		}
 	}
-	tests := a.reaching(n)
 	if r.reached = true; a.Failed {
 		return false, nil
 	}
@@ -420,43 +445,44 @@ func (t *tester) test(ctx context.Context, r *result, path string) (done bool, e
 		}
 		defer os.RemoveAll(b.dir)
 	}
-	killed, took, err := t.notices(ctx, b, n, path, r.left, tests)
-	if errors.Is(err, errNotBuilt) && n == 0 {
-		r.notBuilt = true
-		return true, nil
+	for _, tests := range a.reaching(n) {
+		killed, took, err := t.notices(ctx, b, n, path, r.left, tests)
+		if errors.Is(err, errNotBuilt) && n == 0 {
+			r.notBuilt = true
+			return true, nil
+		}
+		if err != nil {
+			return false, fmt.Errorf("%s: %w", r.mutant, err)
+		}
+		if killed {
+			r.by = path
+		}
+		r.left -= took
+		if r.timedOut = !killed && r.left <= 0; killed || r.timedOut {
+			return true, nil
+		}
 	}
-	if err != nil {
-		return false, fmt.Errorf("%s: %w", r.mutant, err)
-	}
-	if killed {
-		r.by = path
-	}
-	r.left -= took
-	r.timedOut = !killed && r.left <= 0
-	return killed || r.timedOut, nil
+	return false, nil
 }
 
-// notices reports whether some tests of a package, nil for all, fail with a mutant. A mutant that hangs is noticed, if the machine has not become slow meanwhile.
+// notices reports whether some tests of a package fail with a mutant. A mutant that hangs is noticed, if the machine has not become slow meanwhile.
 // A test that now fails without the mutant, too, is left out from then on.
-func (t *tester) notices(ctx context.Context, b *build, n int, path string, left time.Duration, tests []string) (killed bool, all time.Duration, err error) {
+func (t *tester) notices(ctx context.Context, b *build, n int, path string, left time.Duration, tests batch) (killed bool, all time.Duration, err error) {
 	a := t.alone[path]
 	var only []string
-	if tests != nil {
-		only = []string{"-test.run=" + named(tests)}
+	if tests.names != nil {
+		only = []string{"-test.run=" + named(tests.names)}
 	}
 	for {
-		limit := min(left-all, 15*time.Second+4*a.Took)
+		limit := min(left-all, 15*time.Second+4*tests.took)
 		out, failed, took, err := t.run(ctx, b, n, path, limit, only...)
 		all += took
 		if err != nil || !failed {
 			return false, all, err
 		}
 		if took >= limit {
-			now, err := t.runAlone(ctx, path)
-			if err == nil {
-				now.Each, now.complete = a.Each, a.complete
-			}
-			return err == nil && !now.Failed && now.Took < took/2, all, err
+			_, failed, took, err := t.run(ctx, t.shared, 0, path, limit/2, only...)
+			return err == nil && !failed, all + took, err
 		}
 		names := failures(out)
 		if len(names) == 0 {
