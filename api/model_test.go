@@ -190,6 +190,9 @@ func TestErrorIsFailureOrAnswer(t *testing.T) {
 	if answers < len(m.Funcs) {
 		t.Errorf("only %d answers", answers)
 	}
+	if class := (&api.Model{}).ErrorClass(0); class != api.CallRefused {
+		t.Errorf("success of a runtime without error codes has class %v", class)
+	}
 }
 
 // What a call returns, looks up and needs follows from its parameters.

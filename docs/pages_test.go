@@ -181,12 +181,12 @@ type session struct {
 
 func newSession(t *testing.T) *session {
 	t.Helper()
-	root := testenv.Root(t)
-	s := &session{dir: t.TempDir(), root: root}
-	if err := os.Symlink(filepath.Join(root, "bin"), filepath.Join(s.dir, "bin")); err != nil {
+	bin := filepath.Dir(testenv.Built(t, "bin/acltrace"))
+	s := &session{dir: t.TempDir(), root: testenv.Root(t)}
+	if err := os.Symlink(bin, filepath.Join(s.dir, "bin")); err != nil {
 		t.Fatal(err)
 	}
-	s.env = append(os.Environ(), "PATH="+filepath.Join(root, "bin")+":"+filepath.Join(root, "bin/examples")+":"+os.Getenv("PATH"),
+	s.env = append(os.Environ(), "PATH="+bin+":"+filepath.Join(bin, "examples")+":"+os.Getenv("PATH"),
 		"NO_COLOR=1", "TERM=xterm", "LC_ALL=C.UTF-8", "PS1=", "XDG_STATE_HOME="+filepath.Join(s.dir, ".state"))
 	return s
 }
@@ -360,7 +360,7 @@ func TestTorchPages(t *testing.T) {
 				t.Fatalf("%d commands, %v", len(all), err)
 			}
 			s := newSession(t)
-			s.env = append(s.env, "PATH="+filepath.Dir(python)+":"+filepath.Join(root, "bin")+":"+os.Getenv("PATH"))
+			s.env = append(s.env, "PATH="+filepath.Dir(python)+":"+filepath.Join(s.dir, "bin")+":"+os.Getenv("PATH"))
 			if err := os.CopyFS(s.dir, os.DirFS(filepath.Join(root, "examples/pytorch"))); err != nil {
 				t.Fatal(err)
 			}

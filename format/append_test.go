@@ -5,8 +5,27 @@ import (
 	"path/filepath"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 )
+
+// A source that can't be read is an error, which names the source.
+func TestUnreadableSourceIsAnError(t *testing.T) {
+	path, _ := smallTrace(t)
+	r, err := Open(path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := Create(filepath.Join(t.TempDir(), "out.aclt"), r.Meta(), r.Schema(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	r.Close()
+	if err := NewAppender(w).Append(&Source{Reader: r}); err == nil || !strings.HasPrefix(err.Error(), path+": ") {
+		t.Error(err)
+	}
+}
 
 // Traces are appended to one: a trace by itself is then the same, a part of it has the calls that were kept with
 // their data, and two appended at once are ordered by their calls' ends.

@@ -11,6 +11,21 @@ import (
 	"github.com/acltrace/acltrace/timeline"
 )
 
+// Properties of physical memory that are cut short name no place.
+func TestShortPropertiesOfMemory(t *testing.T) {
+	const out, prop = 0x7ffe0000, 0x7ffe0100
+	for m, create := range map[*api.Model]string{acl.Model: "aclrtMallocPhysical", cuda.Model: "cuMemCreate"} {
+		place := testtrace.Words(1, 1|1<<32, 1, 0)
+		for n := range len(place) + 1 {
+			s := &testtrace.Sequence{Builder: testtrace.NewOf(t, m)}
+			s.Then(create, testtrace.A(out, 4096, prop, 0), testtrace.Outs("handle", 0x31), testtrace.Reads("prop", 0, place[:n]))
+			if tl := s.Load(); len(tl.Objects) != 1 || tl.Objects[0].Size != 4096 {
+				t.Errorf("%s with %d bytes: %d objects", m.Name, n, len(tl.Objects))
+			}
+		}
+	}
+}
+
 // Memory that a program allocates without an address was counted only while it was mapped, and once for each mapping.
 func TestPhysicalMemory(t *testing.T) {
 	const unit, out, prop = 2 << 20, 0x7ffe0000, 0x7ffe0100

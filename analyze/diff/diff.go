@@ -522,8 +522,13 @@ func (d *Diff) judge(list []Change, whole float64) {
 	}
 }
 
-// sum sums up the verdicts, and orders the changes.
+// sum orders the changes, and sums up the verdicts.
 func (d *Diff) sum() {
+	kinds := []string{"step", "kernel", "graph", inGraphs, "copy", "function"}
+	slices.SortFunc(d.Changes, func(x, y Change) int {
+		return cmp.Or(cmp.Compare(slices.Index(kinds, x.Kind), slices.Index(kinds, y.Kind)), cmp.Compare(math.Abs(y.B.MedianNS-y.A.MedianNS), math.Abs(x.B.MedianNS-x.A.MedianNS)),
+			cmp.Compare(x.Name, y.Name))
+	})
 	d.Differs = len(d.New) > 0 || len(d.Gone) > 0
 	for _, list := range [][]Change{d.Changes, d.Parts} {
 		for i := range list {
@@ -543,11 +548,6 @@ func (d *Diff) sum() {
 	case len(d.Doubts) > 0:
 		d.Verdict = Unclear
 	}
-	kinds := []string{"step", "kernel", "graph", inGraphs, "copy", "function"}
-	slices.SortFunc(d.Changes, func(x, y Change) int {
-		return cmp.Or(cmp.Compare(slices.Index(kinds, x.Kind), slices.Index(kinds, y.Kind)), cmp.Compare(math.Abs(y.B.MedianNS-y.A.MedianNS), math.Abs(x.B.MedianNS-x.A.MedianNS)),
-			cmp.Compare(x.Name, y.Name))
-	})
 }
 
 // Doubted reports whether a change is among the Doubts.

@@ -182,6 +182,12 @@ func TestVerdictsAreSummedUp(t *testing.T) {
 	if want := []string{"step ", "kernel big", "kernel a", "kernel b", "graph g", "kernel in graphs g", "copy c", "function f"}; !slices.Equal(names, want) {
 		t.Errorf("%q, want %q", names, want)
 	}
+	// Regression: doubts had a random order, and the text named any of them as the first.
+	d = base()
+	d.Changes = []Change{change("function", "f", Few, 900), change("kernel", "small", Inconclusive, 300), change("kernel", "big", Inconclusive, 400)}
+	if d.sum(); !slices.Equal(d.Doubts, []Doubt{{"kernel", "big", true}, {"kernel", "small", true}, {"function", "f", true}}) {
+		t.Errorf("doubts %v", d.Doubts)
+	}
 	if other := (&Change{Kind: "copy", Name: "k"}); (&Diff{Doubts: []Doubt{{Kind: "kernel", Name: "k"}}}).Doubted(other) {
 		t.Error("a change of another kind is doubted")
 	}

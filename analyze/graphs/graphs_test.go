@@ -173,6 +173,14 @@ func TestEachFaultIsFound(t *testing.T) {
 			p.Then("aclrtFree", testtrace.A(input))
 			p.run(g)
 		}},
+		{"a graph has ended, and another waits for the same word", "", func(p *program) {
+			const other = 0xa000
+			p.guarded(g)
+			p.guarded(other)
+			p.update(other+0x100, 1)
+			p.Then("aclmdlRIDestroy", testtrace.A(other))
+			p.write(1, side)
+		}},
 		{"an update of an unknown group", "", func(p *program) { p.unguarded(g); p.update(0x99, 3) }},
 
 		{"an update after a run without a wait", "early_update 2", func(p *program) {
@@ -453,6 +461,24 @@ func TestEachFaultIsFound(t *testing.T) {
 		}
 		if strings.Join(got, ", ") != c.want {
 			t.Errorf("%s: %q, want %q", c.name, got, c.want)
+		}
+	}
+}
+
+// The finding of an update that the runtime refused has its error code, that of another misfit has none.
+func TestRefusedUpdateHasItsCode(t *testing.T) {
+	const g, group = 0x9000, 0x9100
+	for code, n := range map[int64]int{107040: 1, 0: 2} {
+		p := newProgram(t)
+		p.unguarded(g)
+		if code == 0 {
+			p.update(group, n)
+		} else {
+			p.Then("aclmdlRICaptureTaskUpdateBegin", testtrace.A(updates, group))
+			p.Then("aclmdlRICaptureTaskUpdateEnd", testtrace.A(updates), testtrace.Fails(int32(code)))
+		}
+		if fs := p.check(t); len(fs) != 1 || fs[0].Kind != graphs.MisfitUpdate || fs[0].Code != code {
+			t.Errorf("code %d: %+v", code, fs)
 		}
 	}
 }

@@ -22,18 +22,15 @@ func TestMain(m *testing.M) {
 
 // TestCommandLinesInScripts runs the command lines in testdata/script.
 func TestCommandLinesInScripts(t *testing.T) {
-	root := testenv.Root(t)
-	if _, err := os.Stat(filepath.Join(root, "lib", "libascendcl.so")); err != nil {
-		t.Skip("the libraries are not built: run `make build`")
-	}
+	lib, examples := filepath.Dir(testenv.Built(t, "lib/libascendcl.so")), filepath.Dir(testenv.Built(t, "bin/examples/tiny_decoder"))
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/script",
 		Setup: func(e *testscript.Env) error {
-			e.Setenv("ACLTRACE_LIB", filepath.Join(root, "lib"))
+			e.Setenv("ACLTRACE_LIB", lib)
 			e.Setenv("XDG_STATE_HOME", os.Getenv("XDG_STATE_HOME"))
-			e.Setenv("EXAMPLES", filepath.Join(root, "bin", "examples"))
-			e.Setenv("ACLSIM_KERNELS", filepath.Join(root, "bin", "examples", "vector_kernels.so")+":"+
-				filepath.Join(root, "bin", "examples", "matmul_kernels.so")+":"+filepath.Join(root, "bin", "examples", "decoder_kernels.so"))
+			e.Setenv("EXAMPLES", examples)
+			e.Setenv("ACLSIM_KERNELS", filepath.Join(examples, "vector_kernels.so")+":"+
+				filepath.Join(examples, "matmul_kernels.so")+":"+filepath.Join(examples, "decoder_kernels.so"))
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "flip": flip, "future": future, "lossy": lossy, "receiver": receiver},

@@ -257,6 +257,16 @@ func TestJoinKeepsSlices(t *testing.T) {
 	}
 }
 
+// A picture is joined again only if it has twice as many slices, and no small picture is.
+func TestPicturesAreJoinedRarely(t *testing.T) {
+	for n, want := range map[int]int{1: maxSlices, maxSlices / 2: maxSlices, maxSlices: 2 * maxSlices} {
+		p := &picture{To: 100, n: n}
+		if p.join(n); p.most != want || p.Joined {
+			t.Errorf("%d slices: at most %d, want %d", n, p.most, want)
+		}
+	}
+}
+
 // The bars of a strip cover all steps without holes, and show the longest step of each.
 func TestBarsCoverAllSteps(t *testing.T) {
 	for _, n := range []int{1, 1023, 1024, 1025, 5000, 99_999} {

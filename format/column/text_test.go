@@ -217,6 +217,16 @@ func TestMalformedColumnsAreNotDecoded(t *testing.T) {
 	}
 }
 
+// A column of one number needs no differences. Whatever is in their place is not decoded.
+func TestOneNumberHasNoDifferences(t *testing.T) {
+	inner := []byte{byte(Delta), 4, 1, byte(Const), 1, 1}
+	var d Decoder
+	w := make([]uint64, 1)
+	if err := d.Words(w, 1, Column{Enc: Delta, Body: append([]byte{5}, inner...)}); err != nil || w[0] != 5 {
+		t.Errorf("%d, %v", w, err)
+	}
+}
+
 // The head of a table or column is whole exactly if it can be read.
 func TestHeadIsWholeIfReadable(t *testing.T) {
 	var e Encoder

@@ -3,6 +3,7 @@ package container
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -92,6 +93,28 @@ func TestOpenFromTheLastCheckpoint(t *testing.T) {
 	}
 	if got := open(b[:early.Offset]); len(got.Entries()) != 2 {
 		t.Fatalf("%d chunks in a file cut behind two", len(got.Entries()))
+	}
+}
+
+// An error of the work before a checkpoint is not lost, and nothing is synchronized after it.
+func TestFailedFirstWorkFailsTheWriter(t *testing.T) {
+	failure, synced := errors.New("no blobs"), false
+	o := &Options{CheckpointChunks: 1, First: func() error { return failure }, datasync: func(*os.File) error { synced = true; return nil }}
+	w, err := Create(filepath.Join(t.TempDir(), "run.aclt"), &FileHeader{Major: Major}, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Abort()
+	for range 2 {
+		if _, err = w.Append(&Chunk{Type: Events, Raw: []byte("chunk")}); err != nil {
+			break
+		}
+		w.background.Wait()
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !errors.Is(w.syncErr, failure) || synced {
+		t.Errorf("%v, then %v; synchronized: %t", err, w.syncErr, synced)
 	}
 }
 

@@ -194,7 +194,6 @@ func (f *File) readHeader() error {
 	case ok && f.header.Major == Major && f.header.length >= FileHeaderLen && f.header.length <= 1<<16 && f.header.length%8 == 0:
 		return nil
 	case ok:
-		f.note(ErrCorrupt{Path: f.path, What: "file header makes no sense"})
 		return &ErrCorrupt{Path: f.path, What: "file header makes no sense"}
 	case next:
 		// The next chunk confirms the file. Fields that only the header has are taken from their copies.

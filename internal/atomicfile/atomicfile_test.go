@@ -340,6 +340,24 @@ func TestFolderHasItsNameOnceKept(t *testing.T) {
 	}
 }
 
+// A folder is not complete if one of its files could not be moved.
+func TestFolderIsNotKeptInPart(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "new")
+	f, err := Remake(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Drop()
+	put(t, filepath.Join(f.Name(), "first"), "1")
+	put(t, filepath.Join(f.Name(), "last"), "2")
+	if err := os.MkdirAll(filepath.Join(dir, "first", "taken"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Keep("last"); err == nil || exists(filepath.Join(dir, "last")) {
+		t.Errorf("kept without its first file: %v", err)
+	}
+}
+
 // A bundle has a Makefile that users execute, but it was made in folders where other users could replace it.
 func TestFolderOfOthersIsRefused(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "open")

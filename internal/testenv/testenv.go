@@ -72,8 +72,8 @@ func Root(t testing.TB) string {
 	}
 }
 
-// libraries is the folder of the built libraries: ACLTRACE_LIB when the tests start, or lib.
-var libraries = os.Getenv("ACLTRACE_LIB")
+// libraries is the folder of the built libraries, and programs that of the built programs: the variables when the tests start, or lib and bin.
+var libraries, programs = os.Getenv("ACLTRACE_LIB"), os.Getenv("ACLTRACE_TEST_BIN")
 
 // Built returns the absolute path for a product of `make build`, named relative to the root. It skips the test if the product
 // does not exist. It sets ACLTRACE_LIB to the built libraries if it is not set.
@@ -83,6 +83,8 @@ func Built(t testing.TB, name string) string {
 	path := filepath.Join(root, name)
 	if rest, ok := strings.CutPrefix(name, "lib/"); ok && libraries != "" {
 		path = filepath.Join(libraries, rest)
+	} else if rest, ok := strings.CutPrefix(name, "bin/"); ok && programs != "" {
+		path = filepath.Join(programs, rest)
 	}
 	if _, err := os.Stat(path); err != nil {
 		t.Skipf("%s is not built: run `make build`", name)

@@ -28,13 +28,12 @@ type spanSampler struct {
 	n      uint64       // calls so far
 	open   []*openTask  // from gone on: tasks in progress, and ended ones between them
 	gone   int
-	slab   []openTask       // unused tasks
-	first  int              // Task.Index of open[0]
-	failed []moment         // newest failed calls
-	marked *timeline.Range  // mark that the next call carries
-	steps  int              // so far
-	parts  map[*chosen]bool // units that wait for tasks
-	held   int              // calls of parts
+	slab   []openTask      // unused tasks
+	first  int             // Task.Index of open[0]
+	failed []moment        // newest failed calls
+	marked *timeline.Range // mark that the next call carries
+	steps  int             // so far
+	held   int             // calls of units that wait for tasks
 
 	client  otlptrace.Client
 	refusal error // of the first request; nil once the receiver has taken spans
@@ -88,7 +87,7 @@ type chosen struct {
 }
 
 func newSpanSampler(l *Follower) (*spanSampler, error) {
-	s := &spanSampler{l: l, calls: make([]recentCall, maxRecent), parts: map[*chosen]bool{}, queue: make(chan *chosen, 1<<10), stopped: make(chan struct{})}
+	s := &spanSampler{l: l, calls: make([]recentCall, maxRecent), queue: make(chan *chosen, 1<<10), stopped: make(chan struct{})}
 	var err error
 	s.x, err = spans.NewLive(l.rs, l.o.Model, &spans.Options{Layout: l.o.Layout, DeviceAs: l.o.DeviceAs, MaxSpans: l.o.MaxSpans, MaxBytes: l.o.MaxBytes})
 	if err != nil {
@@ -234,7 +233,6 @@ func (s *spanSampler) choose(u *chosen, wanted bool, why string, of func(thread 
 			u.waiting++
 		}
 	}
-	s.parts[u] = true
 	s.held += len(u.Calls)
 	u.waiting++
 	s.ended(u)
@@ -245,7 +243,6 @@ func (s *spanSampler) ended(u *chosen) {
 	if u.waiting--; u.waiting > 0 {
 		return
 	}
-	delete(s.parts, u)
 	s.held -= len(u.Calls)
 	err := s.encode(u)
 	u.Calls = nil

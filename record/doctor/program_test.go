@@ -100,6 +100,25 @@ func TestProgramIsCheckedBeforeItRuns(t *testing.T) {
 	}
 }
 
+// A program with the loader of musl is told what is not recorded. Here the loader has only its name.
+func TestProgramOnMusl(t *testing.T) {
+	linked := testenv.Built(t, "bin/examples/vector_add")
+	loader, err := host.Loader(linked)
+	if err != nil {
+		t.Fatal(err)
+	}
+	musl := filepath.Join(t.TempDir(), "ld-musl-test.so.1")
+	source := filepath.Join(t.TempDir(), "main.c")
+	if err := errors.Join(os.WriteFile(musl, mustRead(t, loader), 0o755), os.WriteFile(source, []byte("int main(void) { return 0; }\n"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	d := &Diagnosis{}
+	d.program(acl.Model, []string{testenv.CompileC(t, "main", []string{source}, "-Wl,--dynamic-linker="+musl)})
+	if f := d.Findings[0]; !slices.Contains(f.texts(), "0 It runs on musl: functions that it looks up with dlsym are not recorded") {
+		t.Errorf("%+v", f)
+	}
+}
+
 // A program that gains rights, or that has the runtime linked into it, is found before it runs.
 func TestProgramThatIsNotRecorded(t *testing.T) {
 	examine := func(program string) *Finding {

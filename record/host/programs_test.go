@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/acltrace/acltrace/format"
+	"golang.org/x/sys/unix"
 )
 
 func write(t *testing.T, path, text string, mode os.FileMode) string {
@@ -178,6 +179,16 @@ func TestGainsRights(t *testing.T) {
 		if got := GainsRights(path); got != c.want {
 			t.Errorf("%+v: %q", c, got)
 		}
+	}
+	// Root has all capabilities that a file can give.
+	capable := make([]byte, 20)
+	binary.LittleEndian.PutUint32(capable, 0x02000000)
+	binary.LittleEndian.PutUint32(capable[4:], 1<<unix.CAP_SYS_PTRACE)
+	if err := unix.Setxattr(path, "security.capability", capable, 0); err != nil {
+		t.Skip(err)
+	}
+	if got := GainsRights(path); got != "" {
+		t.Errorf("root gains rights from a file that %s", got)
 	}
 }
 

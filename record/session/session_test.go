@@ -177,10 +177,13 @@ func TestBegunFileIsFoundByID(t *testing.T) {
 		t.Error("a file that does not exist")
 	}
 	create(path, format.NewUUID())
-	if n.Open() != nil {
+	if n.Open() != nil || n.began(path) {
 		t.Error("the file of another recording")
 	}
 	create(path, n.UUID)
+	if !n.began(path) || n.began(dir) {
+		t.Error("the recorder has begun another file")
+	}
 	r := n.Open()
 	if r == nil {
 		t.Fatal("the recorder's file was not found")

@@ -272,7 +272,7 @@ func died(w io.Writer, list []record.Died) {
 			report.Printf(w, ": %s", strings.Join(d.Last[:min(calls, len(d.Last))], ", "))
 		}
 		if more := len(d.Last) - calls; more > 0 {
-			report.Printf(w, ", and %d more threads", more)
+			report.Printf(w, ", and %s", human.Plural(more, "more thread"))
 		}
 		report.Printf(w, "\n")
 	}
@@ -285,7 +285,7 @@ func asleep(w io.Writer, list []format.Asleep) {
 		report.Printf(w, "acltrace: %s\n", &list[i])
 	}
 	if n := len(list) - most; n > 0 {
-		report.Printf(w, "acltrace: and %d more threads: acltrace info lists them\n", n)
+		report.Printf(w, "acltrace: and %s: acltrace info lists them\n", human.Plural(n, "more thread"))
 	}
 }
 

@@ -118,6 +118,12 @@ func TestDevArgs(t *testing.T) {
 			s.event("wait", strA)
 			s.run(args, 16, strA)
 		}, one, ""},
+		{"beside another stream's", func(s *sequence) {
+			s.in(args+64, strA, one)
+			s.in(args+56, strB, testtrace.Words(7))
+			s.in(args+80, strB, testtrace.Words(7))
+			s.run(args+64, 16, strA)
+		}, one, ""},
 		{"over two streams", func(s *sequence) {
 			s.in(args, strB, one)
 			s.event("record", strB)

@@ -64,7 +64,7 @@ func TestEnvironmentTableHasAllVariables(t *testing.T) {
 	name := regexp.MustCompile(`"((?:ACLTRACE|ACLSIM|FAKECUDA|OTEL)_[A-Z0-9_]+)[="]`)
 	part := regexp.MustCompile(`s\.variable\("([A-Z_]+)"\)`) // of a signal's variable
 	found := map[string]string{}
-	skipped := []string{"build", "bin", "lib", "testdata", "scripts", "testenv", "testtrace", "oteltest", "viewertest", "docgen", ".git"}
+	skipped := []string{"build", "bin", "lib", "testdata", "scripts", "testenv", "testtrace", "oteltest", "viewertest", "docgen", "mutants", ".git"}
 	root := testenv.Root(t)
 	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {

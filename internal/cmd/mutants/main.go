@@ -3,16 +3,18 @@
 // A mutant is a small change, such as < for <= or a call that is left out, which compiles. The seed determines the mutants: they are drawn in turn from all
 // packages of which the product's programs consist, without generated files. So programs of the build, which other commands prove, and helpers of tests have none.
 //
-// One overlay has all mutants, and a file selects one of them when a program starts. So the tests of a package, and the simulator's engine, which
-// tests in C run as a library, are built once. A mutant of a constant is built alone. bin/acltrace has no mutants.
-// The tests of a package run without a mutant first. This shows how long they take, whether they pass, and which mutants they reach. If they are slow,
-// each runs by itself too.
-// A mutant then runs the tests that reach it: those of its package, then of the packages that import it, then those of the engine, also in virtual time.
-// The fastest run first, until some fail. All mutants go through one of these stages before the next begins.
+// One overlay has all mutants, and a file selects one of them when a program starts. So three kinds of programs are built once: the tests of each package,
+// the simulator's engine, which tests in C run as a library, and acltrace, which tests find through ACLTRACE_TEST_BIN. A mutant of a constant is built
+// alone, without acltrace.
+// The tests of a package run without a mutant first. This shows how long they take, whether they pass, and which mutants they reach. Each runs by itself
+// if they run programs or take long, and one that takes longer than 90 s is left out.
+// A mutant then runs the tests that reach it: those of its package, then of the packages that import it, then those of the engine, also in virtual time,
+// then those that run acltrace. The fastest run first, until some fail. All mutants go through one of these stages before the next begins.
 //
 // Changes that no test can notice are left out: see unnoticed. equivalent.tsv lists others that mean the same, with the reason.
 //
-// With -killed a run that was interrupted goes on: only mutants that no test has killed yet run again.
+// With -killed a run that was interrupted goes on: only mutants that no test has killed yet run again. The folder FILE.work keeps the programs and the
+// results without a mutant, which hold until the code or the package's tests change.
 //
 // `make mutants` calls it. It ends with 1 if too many mutants survive.
 package main
@@ -39,7 +41,7 @@ func main() {
 	only := ""
 	flag.IntVar(&o.n, "n", 200, "number of mutants")
 	flag.Uint64Var(&o.seed, "seed", 1, "seed that determines the mutants")
-	flag.DurationVar(&o.limit, "limit", 15*time.Minute, "time limit of a mutant; it survives if no test has failed by then")
+	flag.DurationVar(&o.limit, "limit", 5*time.Minute, "time limit of a mutant; it survives if no test has failed by then")
 	flag.Float64Var(&o.least, "least", 0.9, "least part of the mutants that tests must notice")
 	flag.StringVar(&only, "packages", "", "only packages whose paths match this expression")
 	flag.StringVar(&o.killed, "killed", "", "file of mutants that were killed: they are not run again, and new ones are added")
@@ -64,6 +66,19 @@ type options struct {
 	list  bool
 	// killed is a file with one line a mutant, and the package whose tests killed it after a tab. So a run goes on where an earlier one has ended.
 	killed string
+}
+
+// workDir returns the folder for builds. With -killed it stays, with what was found out without a mutant, so that a later run is faster.
+func (o *options) workDir() (dir string, done func(), err error) {
+	if o.killed == "" {
+		dir, err := os.MkdirTemp("", "mutants-")
+		return dir, func() { os.RemoveAll(dir) }, err
+	}
+	dir, err = filepath.Abs(o.killed + ".work")
+	if err != nil {
+		return "", nil, err
+	}
+	return dir, func() {}, os.MkdirAll(dir, 0o700)
 }
 
 // result is the fate of a mutant.
@@ -117,11 +132,11 @@ func run(ctx context.Context, w io.Writer, dir, only string, o *options) (enough
 	for _, entry := range m.stale {
 		fmt.Fprintf(w, "%s: no such mutant: %s\n", equivalentFile, entry)
 	}
-	tmp, err := os.MkdirTemp("", "mutants-")
+	tmp, done, err := o.workDir()
 	if err != nil {
 		return false, err
 	}
-	defer os.RemoveAll(tmp)
+	defer done()
 	choice = filepath.Join(tmp, "selected")
 	all, equivalent, err := m.choose(o.seed, o.n, match)
 	if err != nil {
@@ -138,7 +153,7 @@ func run(ctx context.Context, w io.Writer, dir, only string, o *options) (enough
 		return false, err
 	}
 	left := slices.DeleteFunc(slices.Clone(all), func(x *mutant) bool { return before[x.String()] != "" })
-	t, err := newTester(ctx, m, left)
+	t, err := newTester(ctx, m, all)
 	if err != nil {
 		return false, err
 	}
@@ -185,10 +200,10 @@ func run(ctx context.Context, w io.Writer, dir, only string, o *options) (enough
 		fmt.Fprintf(w, "%s: %s\n", r.mutant, r)
 	}
 	for _, path := range slices.Sorted(maps.Keys(t.alone)) {
-		if a := t.alone[path]; a.failed {
+		if a := t.alone[path]; a.Failed {
 			fmt.Fprintf(w, "the tests of %s fail without a mutant, so they kill none\n", path)
-		} else if len(a.skip) > 0 {
-			fmt.Fprintf(w, "tests of %s that fail without a mutant kill none: %s\n", path, strings.Join(a.skip, ", "))
+		} else if len(a.Skip) > 0 {
+			fmt.Fprintf(w, "tests of %s that fail without a mutant kill none: %s\n", path, strings.Join(a.Skip, ", "))
 		}
 	}
 	return float64(total.killed) >= o.least*float64(total.all), ctx.Err()

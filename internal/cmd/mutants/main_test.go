@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"go/parser"
 	"go/token"
 	"os"
@@ -150,6 +151,7 @@ func TestEngineMutantsAreNoticed(t *testing.T) {
 	dir := moduleOf(t, map[string]string{
 		"go.mod":                            "module m\n\ngo 1.24\n",
 		"lib/other":                         "",
+		"bin/other":                         "",
 		"sum/sum.go":                        "package sum\n\nfunc Sum(a, b int) int { return a + b }\n",
 		"sim/libascendcl/engine/engine.go":  "package main\n\nimport \"C\"\n\nimport (\n\t_ \"m/sim/acl\"\n\t\"m/sum\"\n)\n\n//export Three\nfunc Three() int { return sum.Sum(1, 2) }\n\nfunc main() {}\n",
 		"sim/libascendcl/test/test_test.go": "package test\n",
@@ -166,6 +168,25 @@ func TestEngineMutantsAreNoticed(t *testing.T) {
 	var out bytes.Buffer
 	if enough, err := run(t.Context(), &out, dir, "sum", &options{n: 2, seed: 1, limit: 10 * time.Minute, least: 1}); err != nil || !enough ||
 		!strings.Contains(out.String(), "m/sum/sum.go:3: - for +: killed by m/sim/conformance\n") || !strings.Contains(out.String(), "m/sumless/less.go:3: <= for <: killed by m/sim/acl -virtual\n") {
+		t.Errorf("%v\n%s", err, &out)
+	}
+}
+
+// A mutant is noticed by a test that runs acltrace as a built program.
+func TestMutantsOfTheBuiltProgramAreNoticed(t *testing.T) {
+	dir := moduleOf(t, map[string]string{
+		"go.mod":               "module m\n\ngo 1.24\n",
+		"lib/other":            "",
+		"bin/other":            "",
+		"sum/sum.go":           "package sum\n\nfunc Less(a, b int) bool { return a < b }\n",
+		"cmd/acltrace/main.go": "package main\n\nimport \"m/sum\"\n\nfunc main() {\n\tif sum.Less(1, 1) {\n\t\tpanic(1)\n\t}\n}\n",
+		"job/j_test.go": "package job\n\nimport (\n\t\"os\"\n\t\"os/exec\"\n\t\"path/filepath\"\n\t\"testing\"\n)\n\nfunc TestJob(t *testing.T) {\n" +
+			"\tif err := exec.Command(filepath.Join(os.Getenv(\"ACLTRACE_TEST_BIN\"), filepath.Base(\"bin/acltrace\"))).Run(); err != nil {\n\t\tt.Fatal(err)\n\t}\n}\n",
+	})
+	t.Setenv("ACLTRACE_LIB", "")
+	var out bytes.Buffer
+	if enough, err := run(t.Context(), &out, dir, "sum", &options{n: 1, seed: 1, limit: 10 * time.Minute, least: 1}); err != nil || !enough ||
+		!strings.Contains(out.String(), "m/sum/sum.go:3: <= for <: killed by m/job\n") {
 		t.Errorf("%v\n%s", err, &out)
 	}
 }
@@ -277,6 +298,14 @@ func TestImportingPackagesKillMutants(t *testing.T) {
 	}
 }
 
+// change writes a file.
+func change(t *testing.T, file string) {
+	t.Helper()
+	if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o700), os.WriteFile(file, nil, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func TestDrawIsDeterministic(t *testing.T) {
 	m, err := load(t.Context(), testenv.Root(t))
 	if err != nil {
@@ -317,16 +346,28 @@ func TestOnlyReachingTestsRun(t *testing.T) {
 	})
 	defer func(was time.Duration) { slow = was }(slow)
 	slow = 0
-	var out bytes.Buffer
-	if enough, err := run(t.Context(), &out, dir, "", &options{n: 1, seed: 1, limit: 10 * time.Minute, least: 1}); err != nil || !enough {
-		t.Errorf("%v\n%s", err, &out)
-	}
-	b, err := os.ReadFile(log)
-	if err != nil {
-		t.Fatal(err)
+	o := &options{n: 1, seed: 1, limit: 10 * time.Minute, least: 1, killed: filepath.Join(t.TempDir(), "killed")}
+	ran := func(sum, other int) {
+		t.Helper()
+		var out bytes.Buffer
+		if enough, err := run(t.Context(), &out, dir, "", o); err != nil || !enough {
+			t.Errorf("%v\n%s", err, &out)
+		}
+		b, err := os.ReadFile(log)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s, o := strings.Count(string(b), "TestSum"), strings.Count(string(b), "TestOther"); s != sum || o != other {
+			t.Errorf("TestSum ran %d times, TestOther %d times", s, o)
+		}
+		if err := os.Remove(o.killed); err != nil {
+			t.Fatal(err)
+		}
 	}
 	// Both run twice without the mutant. TestSum runs with it, and again without it to confirm.
-	if sum, other := strings.Count(string(b), "TestSum"), strings.Count(string(b), "TestOther"); sum != 4 || other != 2 {
-		t.Errorf("TestSum ran %d times, TestOther %d times", sum, other)
-	}
+	ran(4, 2)
+	// A later run knows what an earlier one has found out without the mutant, as long as the tests are the same.
+	ran(6, 2)
+	change(t, filepath.Join(dir, "sum/testdata/more"))
+	ran(10, 4)
 }

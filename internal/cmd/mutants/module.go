@@ -38,6 +38,8 @@ type pkg struct {
 	importers []string // packages with tests, which import it
 	product   bool     // a program of the product consists of it
 	inEngine  bool     // the simulator's engine consists of it
+	runs      bool     // its tests run acltrace as a built program
+	slow      bool     // its tests run programs
 
 	files []*ast.File
 	types *types.Package
@@ -52,15 +54,19 @@ const (
 
 var engineTests = []string{"sim/acl -virtual", "sim/libascendcl/test", "sim/conformance"}
 
+// program is acltrace, which tests also run as a built program.
+const program = "cmd/acltrace"
+
 // module is the packages of a folder.
 type module struct {
-	dir   string
-	name  string // prefix of the packages' paths
-	all   []*pkg // by path
-	path  map[string]*pkg
-	needs map[string]*pkg // packages of other modules
-	stale []string        // entries of the list of equivalent mutants that are none
-	set   *token.FileSet
+	dir     string
+	name    string // prefix of the packages' paths
+	all     []*pkg // by path
+	path    map[string]*pkg
+	needs   map[string]*pkg // packages of other modules
+	running []string        // packages with tests that run acltrace
+	stale   []string        // entries of the list of equivalent mutants that are none
+	set     *token.FileSet
 }
 
 func (p *pkg) withC() bool { return len(p.CgoFiles) > 0 }
@@ -74,6 +80,21 @@ func (p *pkg) sources() (out []string) {
 	}
 	return out
 }
+
+// look finds out whether the tests of a package run programs: they name the functions that build or find them.
+func (p *pkg) look() error {
+	for _, name := range slices.Concat(p.TestGoFiles, p.XTestGoFiles) {
+		b, err := os.ReadFile(filepath.Join(p.Dir, name))
+		if err != nil {
+			return err
+		}
+		p.runs = p.runs || bytes.Contains(b, []byte(`"bin/`+filepath.Base(program)+`"`))
+		p.slow = p.slow || runsPrograms.Match(b)
+	}
+	return nil
+}
+
+var runsPrograms = regexp.MustCompile(`testenv\.(Built|Example|CompileC|FakeCUDA)\(`)
 
 // load reads the packages and lists their mutants.
 func load(ctx context.Context, dir string) (*module, error) {
@@ -105,6 +126,11 @@ func load(ctx context.Context, dir string) (*module, error) {
 			if of := m.path[i]; of != nil && of != p && p.tested() {
 				of.importers = append(of.importers, p.ImportPath)
 			}
+		}
+		if err := p.look(); err != nil {
+			return nil, err
+		} else if p.runs {
+			m.running = append(m.running, p.ImportPath)
 		}
 		if p.Name == "main" && !strings.Contains(p.ImportPath, "/internal/") {
 			m.consists(p, func(p *pkg) *bool { return &p.product })

@@ -29,34 +29,57 @@ type tester struct {
 	shared *build            // has the mutants that a number selects
 	number map[*mutant]int   // of the mutants in shared
 	alone  map[string]*alone // by package
+	keys   map[string]string // of kept results, by package
 }
 
 // alone describes the tests of a package without a mutant.
 type alone struct {
-	took   time.Duration
-	failed bool
-	skip   []string // tests that fail without a mutant
-	marks  []byte   // 1 at the number of each mutant that they reach
-	each   []single // if all together are slow
+	Took   time.Duration
+	Failed bool
+	Skip   []string // tests that fail without a mutant
+	Marks  []byte   // 1 at the number of each mutant that they reach
+	Each   []single // if they are slow
+
+	complete bool // each test has run by itself
 }
 
 // single is a test that ran by itself without a mutant.
 type single struct {
-	name  string
-	marks []byte // as in alone
+	Name  string
+	Took  time.Duration
+	Marks []byte // as in alone
 }
 
-// slow is the time from which it pays to find out which tests of a package reach a mutant, and to run only these.
+// slow is the time from which it pays to find out which tests of a package reach a mutant, and to run only these. longest is the most that a test may
+// take by itself: a slower one kills no mutant.
 var slow = 5 * time.Second
 
-// reaching returns the names of the tests that reach a mutant, nil for all: also if none does by itself.
-func (a *alone) reaching(n int) (names []string) {
-	for i := range a.each {
-		if n == 0 || a.each[i].marks[n] != 0 {
-			names = append(names, a.each[i].name)
+const longest = 90 * time.Second
+
+// A batch is tests of a package that run together, and their time without a mutant. Without names, it is all.
+type batch struct {
+	names []string
+	took  time.Duration
+}
+
+// reaching returns the tests that reach a mutant, the fast ones first. If none does by itself, it returns all.
+func (a *alone) reaching(n int) []batch {
+	const fast = 10 * time.Second
+	var out [2]batch
+	for _, x := range slices.SortedStableFunc(slices.Values(a.Each), func(x, y single) int { return cmp.Compare(x.Took, y.Took) }) {
+		if n > 0 && x.Marks[n] != 0 {
+			b := &out[0]
+			if b.took+x.Took > fast {
+				b = &out[1]
+			}
+			b.names, b.took = append(b.names, x.Name), b.took+x.Took
 		}
 	}
-	return names
+	some := slices.DeleteFunc(out[:], func(b batch) bool { return b.names == nil })
+	if len(some) == 0 {
+		return []batch{{took: a.Took}}
+	}
+	return some
 }
 
 // errNotBuilt is the failure of programs that don't compile with a mutant: those of other packages compute with its constant.
@@ -64,15 +87,16 @@ var errNotBuilt = errors.New("it does not compile")
 
 // build is an overlay with mutants, and the programs that were built with it.
 type build struct {
-	dir      string
-	inEngine bool              // the engine has mutants
-	binaries map[string]string // by package
-	lib      string            // folder of libraries, "" until they are built
+	dir       string
+	inEngine  bool              // the engine has mutants
+	inProgram bool              // acltrace has mutants
+	binaries  map[string]string // by package
+	products  []string          // variables with the folders of libraries and programs, nil until they are built
 }
 
 // newTester prepares mutants for tests.
 func newTester(ctx context.Context, m *module, all []*mutant) (t *tester, err error) {
-	t = &tester{m: m, tmp: filepath.Dir(choice), number: map[*mutant]int{}, alone: map[string]*alone{}}
+	t = &tester{m: m, tmp: filepath.Dir(choice), number: map[*mutant]int{}, alone: map[string]*alone{}, keys: map[string]string{}}
 	for _, x := range all {
 		if x.form != fixed {
 			t.number[x] = len(t.number) + 1
@@ -84,6 +108,7 @@ func newTester(ctx context.Context, m *module, all []*mutant) (t *tester, err er
 	if t.shared, err = t.newBuild("shared", t.number); err != nil {
 		return nil, err
 	}
+	t.shared.inProgram = len(t.number) > 0 && m.path[m.name+program] != nil
 	var own []string
 	for _, x := range all {
 		if x.pkg.tested() && !slices.Contains(own, x.pkg.ImportPath) {
@@ -108,14 +133,14 @@ func (t *tester) newBuild(name string, numbers map[*mutant]int) (*build, error) 
 		b.inEngine = b.inEngine || x.pkg.inEngine
 	}
 	replace := map[string]string{}
-	for p, by := range of {
-		files, err := instrument(t.m.set, p, by)
+	for _, p := range t.m.all { // in order, so that a later run builds the same
+		files, err := instrument(t.m.set, p, of[p])
 		if err != nil {
 			return nil, err
 		}
-		for file, text := range files {
+		for _, file := range slices.Sorted(maps.Keys(files)) {
 			to := filepath.Join(b.dir, strconv.Itoa(len(replace))+".go")
-			if err := os.WriteFile(to, []byte(text), 0o600); err != nil {
+			if err := os.WriteFile(to, []byte(files[file]), 0o600); err != nil {
 				return nil, err
 			}
 			replace[file] = to
@@ -168,7 +193,7 @@ func (t *tester) build(ctx context.Context, b *build, tests ...string) error {
 		if withC {
 			env = cgo
 		}
-		args := slices.AppendSeq([]string{"test", "-c", b.overlay(), "-vet=off", "-ldflags=-w", "-o", dir + "/"}, maps.Values(of))
+		args := slices.AppendSeq([]string{"test", "-c", b.overlay(), "-trimpath", "-vet=off", "-ldflags=-w", "-o", dir + "/"}, maps.Values(of))
 		if out, err := t.command(ctx, t.m.dir, env, "go", args...); err != nil {
 			return fmt.Errorf("build the tests of packages: %w: %s", cmp.Or(ctx.Err(), errNotBuilt), out)
 		}
@@ -179,21 +204,43 @@ func (t *tester) build(ctx context.Context, b *build, tests ...string) error {
 	return nil
 }
 
-// libraries returns a folder of libraries with the engine of a build.
-func (t *tester) libraries(ctx context.Context, b *build) (string, error) {
-	built := cmp.Or(os.Getenv("ACLTRACE_LIB"), filepath.Join(t.m.dir, "lib"))
-	if !b.inEngine || b.lib != "" {
-		return cmp.Or(b.lib, built), nil
+// built returns the variables by which tests find libraries and programs. The engine and acltrace have the mutants of a build.
+func (t *tester) built(ctx context.Context, b *build) ([]string, error) {
+	if b.products != nil {
+		return b.products, nil
 	}
-	lib := filepath.Join(b.dir, "lib")
-	if out, err := t.command(ctx, t.m.dir, nil, "cp", "-a", built, lib); err != nil {
-		return "", fmt.Errorf("copy %s: %w: %s", built, err, out)
+	lib, bin := cmp.Or(os.Getenv("ACLTRACE_LIB"), filepath.Join(t.m.dir, "lib")), filepath.Join(t.m.dir, "bin")
+	if b.inEngine || b.inProgram {
+		// Both side by side, because examples find the libraries beside their folder.
+		for _, from := range []*string{&lib, &bin} {
+			to := filepath.Join(b.dir, filepath.Base(*from))
+			if out, err := t.command(ctx, t.m.dir, nil, "cp", "-aT", *from, to); err != nil {
+				return nil, fmt.Errorf("copy %s: %w: %s", *from, err, out)
+			}
+			*from = to
+		}
 	}
-	if out, err := t.command(ctx, t.m.dir, cgo, "go", "build", b.overlay(), "-buildmode=c-shared", "-o", filepath.Join(lib, engineFile), t.m.name+engine); err != nil {
-		return "", fmt.Errorf("build %s: %w: %s", engine, cmp.Or(ctx.Err(), errNotBuilt), out)
+	if b.inEngine {
+		if err := t.goBuild(ctx, b, cgo, filepath.Join(lib, engineFile), engine, "-buildmode=c-shared"); err != nil {
+			return nil, err
+		}
 	}
-	b.lib = lib
-	return lib, nil
+	if b.inProgram {
+		if err := t.goBuild(ctx, b, []string{"CGO_ENABLED=0"}, filepath.Join(bin, filepath.Base(program)), program, "-tags=embedded", "-ldflags=-s -w"); err != nil {
+			return nil, err
+		}
+	}
+	b.products = []string{"ACLTRACE_LIB=" + lib, "ACLTRACE_TEST_BIN=" + bin}
+	return b.products, nil
+}
+
+// goBuild builds a package with a build's overlay.
+func (t *tester) goBuild(ctx context.Context, b *build, env []string, to, path string, flags ...string) error {
+	args := slices.Concat([]string{"build", b.overlay(), "-trimpath", "-buildvcs=false"}, flags, []string{"-o", to, t.m.name + path})
+	if out, err := t.command(ctx, t.m.dir, env, "go", args...); err != nil {
+		return fmt.Errorf("build %s: %w: %s", path, cmp.Or(ctx.Err(), errNotBuilt), out)
+	}
+	return nil
 }
 
 // run runs the tests of a package, which may have a flag after it, with a mutant of a build, for a time at most.
@@ -202,7 +249,7 @@ func (t *tester) run(ctx context.Context, b *build, n int, tests string, most ti
 	if err := t.build(ctx, b, path); err != nil {
 		return nil, false, 0, err
 	}
-	lib, err := t.libraries(ctx, b)
+	env, err := t.built(ctx, b)
 	if err != nil {
 		return nil, false, 0, err
 	}
@@ -213,36 +260,41 @@ func (t *tester) run(ctx context.Context, b *build, n int, tests string, most ti
 	defer stop()
 	began := time.Now()
 	args := append([]string{"-test.timeout=60m", "-test.paniconexit0", "-test.failfast=" + strconv.FormatBool(n != baseline)}, append(flags, strings.Fields(flag)...)...)
-	if skip := t.alone[tests].skip; len(skip) > 0 {
+	if skip := t.alone[tests].Skip; len(skip) > 0 {
 		args = append(args, "-test.skip="+named(skip))
 	}
-	out, err = t.command(within, t.m.path[path].Dir, []string{"ACLTRACE_LIB=" + lib}, b.binaries[path], args...)
+	out, err = t.command(within, t.m.path[path].Dir, env, b.binaries[path], args...)
 	return out, err != nil, time.Since(began), ctx.Err()
 }
 
 // runAlone runs the tests of a package without a mutant, and finds the mutants that they reach. Tests that fail without a mutant, as on a busy
 // machine, are left out from then on.
 func (t *tester) runAlone(ctx context.Context, path string) (*alone, error) {
-	a := &alone{failed: true, marks: make([]byte, len(t.number)+1)}
+	a := &alone{Failed: true, Marks: make([]byte, len(t.number)+1)}
 	t.alone[path] = a
-	for try := 0; try < 3 && a.failed; try++ {
+	for try := 0; try < 3 && a.Failed; try++ {
 		var out, marks []byte
 		var err error
-		if out, marks, a.failed, a.took, err = t.marked(ctx, path); err != nil {
+		if out, marks, a.Failed, a.Took, err = t.marked(ctx, path, time.Hour); err != nil {
 			return nil, err
 		}
-		a.skip = append(a.skip, failures(out)...)
-		for i, mark := range marks { // also those that a test reached before it failed
-			a.marks[i] |= mark
-		}
+		a.Skip = append(a.Skip, failures(out)...)
+		a.mark(marks) // also those that a test reached before it failed
 	}
 	return a, nil
 }
 
-// runEach runs each test of a slow package by itself without a mutant.
+// mark adds the marks of a run.
+func (a *alone) mark(marks []byte) {
+	for i, mark := range marks {
+		a.Marks[i] |= mark
+	}
+}
+
+// runEach runs each test of a package by itself without a mutant, unless an earlier run has.
 func (t *tester) runEach(ctx context.Context, path string) error {
 	a := t.alone[path]
-	if a.failed || a.took < slow {
+	if a.complete {
 		return nil
 	}
 	out, _, _, err := t.run(ctx, t.shared, baseline, path, time.Hour, "-test.list=^(Test|Example|Fuzz)")
@@ -250,24 +302,29 @@ func (t *tester) runEach(ctx context.Context, path string) error {
 		return err
 	}
 	for name := range strings.FieldsSeq(string(out)) {
-		if slices.Contains(a.skip, name) {
+		if slices.Contains(a.Skip, name) || slices.ContainsFunc(a.Each, func(x single) bool { return x.Name == name }) {
 			continue
 		}
-		_, marks, failed, _, err := t.marked(ctx, path, "-test.run="+named([]string{name}))
+		_, marks, failed, took, err := t.marked(ctx, path, longest, "-test.run="+named([]string{name}))
 		switch {
 		case err != nil:
 			return err
 		case failed:
-			a.skip = append(a.skip, name)
+			a.Skip = append(a.Skip, name)
 		default:
-			a.each = append(a.each, single{name, marks})
+			a.Each, a.Took = append(a.Each, single{name, took, marks}), a.Took+took
+			a.mark(marks)
+		}
+		if err := t.keep(path); err != nil {
+			return err
 		}
 	}
+	a.complete = true
 	return nil
 }
 
 // marked runs tests without a mutant, and returns the marks of the mutants that they reach.
-func (t *tester) marked(ctx context.Context, path string, flags ...string) (out, marks []byte, failed bool, took time.Duration, err error) {
+func (t *tester) marked(ctx context.Context, path string, most time.Duration, flags ...string) (out, marks []byte, failed bool, took time.Duration, err error) {
 	f, err := os.OpenFile(choice+reached, os.O_RDWR, 0)
 	if err != nil {
 		return nil, nil, false, 0, err
@@ -277,7 +334,7 @@ func (t *tester) marked(ctx context.Context, path string, flags ...string) (out,
 	if _, err := f.WriteAt(marks, 0); err != nil {
 		return nil, nil, false, 0, err
 	}
-	if out, failed, took, err = t.run(ctx, t.shared, baseline, path, time.Hour, flags...); err != nil {
+	if out, failed, took, err = t.run(ctx, t.shared, baseline, path, most, flags...); err != nil {
 		return nil, nil, false, 0, err
 	}
 	_, err = f.ReadAt(marks, 0)
@@ -330,7 +387,7 @@ func (t *tester) paths(alive []*result, stage int) (out []string) {
 	out = slices.Compact(out)
 	took := func(path string) time.Duration {
 		if a := t.alone[path]; a != nil {
-			return a.took
+			return a.Took
 		}
 		path, _, _ = strings.Cut(path, " ")
 		if info, err := os.Stat(t.shared.binaries[path]); err == nil {
@@ -366,19 +423,20 @@ func (t *tester) judgeBy(ctx context.Context, alive []*result, stage int, path s
 func (t *tester) test(ctx context.Context, r *result, path string) (done bool, err error) {
 	a := t.alone[path]
 	if a == nil {
-		if a, err = t.runAlone(ctx, path); err != nil {
-			return false, err
-		}
-		if err := t.runEach(ctx, path); err != nil {
+		if a, err = t.baseline(ctx, path); err != nil {
 			return false, err
 		}
 	}
 	b, n := t.shared, t.number[r.mutant]
-	if n > 0 && a.marks[n] == 0 { // nobody knows who reaches a constant
+	if n > 0 && a.Marks[n] == 0 { // nobody knows who reaches a constant
 		return false, nil
 	}
-	tests := a.reaching(n)
-	if r.reached = true; a.failed {
+	if n > 0 && !a.Failed && a.Took >= slow {
+		if err := t.runEach(ctx, path); err != nil {
+			return false, err
+		}
+	}
+	if r.reached = true; a.Failed {
 		return false, nil
 	}
 	if n == 0 {
@@ -387,43 +445,44 @@ func (t *tester) test(ctx context.Context, r *result, path string) (done bool, e
 		}
 		defer os.RemoveAll(b.dir)
 	}
-	killed, took, err := t.notices(ctx, b, n, path, r.left, tests)
-	if errors.Is(err, errNotBuilt) && n == 0 {
-		r.notBuilt = true
-		return true, nil
+	for _, tests := range a.reaching(n) {
+		killed, took, err := t.notices(ctx, b, n, path, r.left, tests)
+		if errors.Is(err, errNotBuilt) && n == 0 {
+			r.notBuilt = true
+			return true, nil
+		}
+		if err != nil {
+			return false, fmt.Errorf("%s: %w", r.mutant, err)
+		}
+		if killed {
+			r.by = path
+		}
+		r.left -= took
+		if r.timedOut = !killed && r.left <= 0; killed || r.timedOut {
+			return true, nil
+		}
 	}
-	if err != nil {
-		return false, fmt.Errorf("%s: %w", r.mutant, err)
-	}
-	if killed {
-		r.by = path
-	}
-	r.left -= took
-	r.timedOut = !killed && r.left <= 0
-	return killed || r.timedOut, nil
+	return false, nil
 }
 
-// notices reports whether some tests of a package, nil for all, fail with a mutant. A mutant that hangs is noticed, if the machine has not become slow meanwhile.
+// notices reports whether some tests of a package fail with a mutant. A mutant that hangs is noticed, if the machine has not become slow meanwhile.
 // A test that now fails without the mutant, too, is left out from then on.
-func (t *tester) notices(ctx context.Context, b *build, n int, path string, left time.Duration, tests []string) (killed bool, all time.Duration, err error) {
+func (t *tester) notices(ctx context.Context, b *build, n int, path string, left time.Duration, tests batch) (killed bool, all time.Duration, err error) {
 	a := t.alone[path]
 	var only []string
-	if tests != nil {
-		only = []string{"-test.run=" + named(tests)}
+	if tests.names != nil {
+		only = []string{"-test.run=" + named(tests.names)}
 	}
 	for {
-		limit := min(left-all, 15*time.Second+4*a.took)
+		limit := min(left-all, 15*time.Second+4*tests.took)
 		out, failed, took, err := t.run(ctx, b, n, path, limit, only...)
 		all += took
 		if err != nil || !failed {
 			return false, all, err
 		}
 		if took >= limit {
-			now, err := t.runAlone(ctx, path)
-			if err == nil {
-				now.each = a.each
-			}
-			return err == nil && !now.failed && now.took < took/2, all, err
+			_, failed, took, err := t.run(ctx, t.shared, 0, path, limit/2, only...)
+			return err == nil && !failed, all + took, err
 		}
 		names := failures(out)
 		if len(names) == 0 {
@@ -432,12 +491,13 @@ func (t *tester) notices(ctx context.Context, b *build, n int, path string, left
 		if _, failed, _, err = t.run(ctx, t.shared, 0, path, time.Hour, "-test.run="+named(names)); err != nil || !failed {
 			return err == nil, all, err
 		}
-		a.skip = append(a.skip, names...)
+		a.Skip = append(a.Skip, names...)
 	}
 }
 
-// stages are those in which a mutant is tested: by the package itself, by those that import it, and by those that run the engine as a library.
-const stages = 3
+// stages are those in which a mutant is tested: by the package itself, by those that import it, by those that run the engine as a library, and
+// by those that run acltrace.
+const stages = 4
 
 // order returns the packages whose tests may notice a change, by stage.
 func (t *tester) order(p *pkg) (out [stages][]string) {
@@ -451,6 +511,9 @@ func (t *tester) order(p *pkg) (out [stages][]string) {
 				out[2] = append(out[2], t.m.name+tests)
 			}
 		}
+	}
+	if p.product && t.shared.inProgram {
+		out[3] = t.m.running
 	}
 	return out
 }

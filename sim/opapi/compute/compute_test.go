@@ -468,6 +468,9 @@ func TestRefusalsWriteNothing(t *testing.T) {
 	if got := get[float32](to, 4); !slices.Equal(got, []float32{5, 5, 5, 5}) {
 		t.Errorf("memory was written: %v", got)
 	}
+	if (Operators{}).Computes((&testtrace.Operator{Name: "aclnnNoSuchOperator"}).Bytes()) {
+		t.Error("an unknown operator would be computed")
+	}
 }
 
 // Empty tensors have no elements, and their sum is 0.
