@@ -30,6 +30,9 @@ type Func struct {
 	ReplayRules
 	CaptureRules
 
+	// Operator says where an entry mark is in an operator. Names is then the operator's name. The parameter with the object Executor
+	// is its executor, or for OperatorPhaseOne the address at which it is stored.
+	Operator OperatorMark
 	// Question: the program asks whether something is there or possible. An error that says no is an answer: see Answered.
 	Question bool
 	refusals []int32 // ascending error codes that are no failures of the program: see Answered; from Model.Init
@@ -61,9 +64,6 @@ type Meaning struct {
 	// message, and a range is an object.
 	Annotation bool
 	Range      Range
-	// Operator says where an entry mark is in an operator. Names is then the operator's name. The parameter with the object Executor
-	// is its executor, or for OperatorPhaseOne the address at which it is stored.
-	Operator OperatorMark
 	// HostCallback: the function is the program's, and the runtime has called it. Its parameters are the function and its
 	// argument. It is Composite and an Annotation.
 	HostCallback bool
