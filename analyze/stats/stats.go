@@ -27,17 +27,16 @@ import (
 type Stats struct {
 	format.Scope
 	Selected
-	Calls     uint64     `json:"calls"`           // number of selected calls
-	Marks     uint64     `json:"marks,omitempty"` // marks of operators, which are not among the calls
-	Failed    uint64     `json:"failed"`          // calls that returned an error, without those in answered
-	Answered  uint64     `json:"answered"`        // questions that an error answered with no, and repeated initializations
-	SpanNS    int64      `json:"span_ns"`         // from the first start to the last end of a call
-	Steps     Steps      `json:"steps"`           // steps and their durations
-	Functions []Function `json:"functions"`       // sums by function, longest total first
-	Kernels   []Task     `json:"kernels"`         // sums by kernel, longest first: on the device, then in calls
-	Copies    []Task     `json:"copies"`          // sums by copy direction, in the same order
-	Streams   []Lane     `json:"streams"`         // sums by stream
-	Graphs    []GraphSum `json:"graphs"`          // sums by role of graphs, in the same order
+	Calls     uint64     `json:"calls"`     // number of selected calls
+	Failed    uint64     `json:"failed"`    // calls that returned an error, without those in answered
+	Answered  uint64     `json:"answered"`  // questions that an error answered with no, and repeated initializations
+	SpanNS    int64      `json:"span_ns"`   // from the first start to the last end of a call
+	Steps     Steps      `json:"steps"`     // steps and their durations
+	Functions []Function `json:"functions"` // sums by function, longest total first
+	Kernels   []Task     `json:"kernels"`   // sums by kernel, longest first: on the device, then in calls
+	Copies    []Task     `json:"copies"`    // sums by copy direction, in the same order
+	Streams   []Lane     `json:"streams"`   // sums by stream
+	Graphs    []GraphSum `json:"graphs"`    // sums by role of graphs, in the same order
 	Answer
 	Idle   []Idle  `json:"idle"`   // longest idle times on streams, at most ten
 	Errors []Error `json:"errors"` // returned errors by function and code, most frequent first
@@ -89,11 +88,12 @@ type Missing struct {
 	Cut        bool   `json:"cut,omitempty"`        // the file has no end, as if the recorder crashed
 }
 
-// Selected describes the calls in the sums. It is empty for all calls. If the selection is not a whole period, Stats has no
+// Selected describes the calls in the sums. Selection is empty for all calls. If the selection is not a whole period, Stats has no
 // Streams, Devices, Idle, Ranges, Shares and Steps.Threads: other calls and tasks are part of these times.
 type Selected struct {
 	Selection string `json:"selection,omitempty"` // flags that select calls
 	CallsOf   uint64 `json:"calls_of,omitempty"`  // calls in the trace, if calls are selected
+	Marks     uint64 `json:"marks,omitempty"`     // marks of operators among what is selected; they are not counted as calls
 }
 
 // Options choose New's sums. nil means the zero value.
