@@ -370,6 +370,15 @@ func TestEachFaultIsFound(t *testing.T) {
 			p.Then("aclrtFree", testtrace.A(input))
 			loop(2, func() { p.run(g) })
 		}},
+		{"a run after its memory was freed, and after another graph with it ended", "freed_memory 1", func(p *program) {
+			const other = 0xa000
+			for _, graph := range []uint64{g, other} {
+				p.capture(graph, func() { p.launch(attention, main, 7, input+64) })
+			}
+			p.Then("aclmdlRIDestroy", testtrace.A(other))
+			p.Then("aclrtFree", testtrace.A(input))
+			p.run(g)
+		}},
 		{"memory that is mapped again", "", func(p *program) {
 			const at, physical = 0x126000000000, 0x8800
 			p.Then("aclrtReserveMemAddress", testtrace.A(out, 4096, 0, 0, 0), testtrace.Outs("virPtr", at))

@@ -70,7 +70,9 @@ func TestTextOfEachResult(t *testing.T) {
 		{"code 3", set(command, func(o *options, r *result) { r.ExitCode = 3 })},
 		{"signal", set(command, func(o *options, r *result) { r.ExitCode, r.Signal = 139, 11 })},
 		{"for", set(func(o *options, r *result) { r.Stop, o.Limits.For = record.Time, 3*time.Second })},
-		{"steps", set(func(o *options, r *result) { r.Stop, o.Steps.Range = record.Selected, &record.StepRange{First: 2, Last: 9} })},
+		{"steps", set(func(o *options, r *result) {
+			r.Stop, o.Steps.Range = record.Selected, &record.StepRange{First: 2, Last: 9}
+		})},
 		{"size", set(func(o *options, r *result) { r.Stop = record.Size })},
 		{"asked", set(func(o *options, r *result) { r.Stop = record.Asked })},
 		{"failed", set(func(o *options, r *result) { r.Stop, r.Incomplete = record.Failed, errors.New("the disk is full") })},
