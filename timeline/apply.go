@@ -59,7 +59,11 @@ func (s *State) Apply(process uint32, c *format.Call) *Event {
 		e.Fn = nil
 		return e
 	}
-	s.operators.apply(e)
+	if f.Operator == api.NoOperatorMark {
+		e.Operator = s.operators.call(f, c)
+	} else {
+		e.begun, e.Operator = s.operators.mark(f, c, process, e.nameBytes())
+	}
 	h := s.handlers(f)
 	for _, p := range h.using {
 		p.do(s, e, p.param)

@@ -29,7 +29,7 @@ type LiveOptions struct {
 // NewLiveWalk prepares a LiveWalk. It looks for steps if the visitor has a Step function.
 func NewLiveWalk(m *api.Model, v *Visitor, o *LiveOptions) *LiveWalk {
 	w := newWalk(m)
-	w.v, w.ranges, w.names.functions = *v, openRanges{}, make([]string, m.Funcs[len(m.Funcs)-1].ID+1)
+	w.v, w.ahead.ranges, w.names.functions = *v, openRanges{}, make([]string, m.Funcs[len(m.Funcs)-1].ID+1)
 	for i := range m.Funcs {
 		w.names.functions[m.Funcs[i].ID] = m.Funcs[i].Name
 	}

@@ -138,10 +138,15 @@ type State struct {
 	hosts       []int                      // by process: number of its machine
 	binaries    map[*Object]*kernelbin.File
 	exchange
+	marks
+	graphOf map[*Object]*Object   // by stream: the newest graph that was captured from it
+	found   map[*Object][]*Object // objects that were found through a binary, a function or an array, and end with it
+}
+
+// marks are the open ranges and operators that the program has marked.
+type marks struct {
 	unnumbered unnumbered
 	operators  operators
-	graphOf    map[*Object]*Object   // by stream: the newest graph that was captured from it
-	found      map[*Object][]*Object // objects that were found through a binary, a function or an array, and end with it
 }
 
 // exchange has the objects that processes share, by the key that exports them.

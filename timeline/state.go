@@ -106,7 +106,7 @@ func (s *State) LaneKey(e *Event) LaneKey {
 
 // NewState returns the state before the first call.
 func NewState(m *api.Model) *State {
-	return &State{model: m, byFunc: make([]*funcHandlers, m.Funcs[len(m.Funcs)-1].ID+1), live: map[key]*Object{}, graphOf: map[*Object]*Object{}, found: map[*Object][]*Object{}, unnumbered: unnumbered{}, allocs: map[uint32]*ranges{}, reserved: map[uint32]*ranges{},
+	return &State{model: m, byFunc: make([]*funcHandlers, m.Funcs[len(m.Funcs)-1].ID+1), live: map[key]*Object{}, graphOf: map[*Object]*Object{}, found: map[*Object][]*Object{}, marks: marks{unnumbered: unnumbered{}}, allocs: map[uint32]*ranges{}, reserved: map[uint32]*ranges{},
 		current: map[uint32][]currentDevice{}, devices: map[uint32][]int{},
 		exchange: exchange{shared: map[string]uint64{}, taken: map[string][]*Object{}, exported: map[string]*Object{}}}
 }

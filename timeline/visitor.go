@@ -31,7 +31,6 @@ type Walk struct {
 	// Start is the begin of the first call. End is the end of the last call by the index, or of a later measured task.
 	Start, End int64
 	Calls      uint64 // by the index, with marks
-	Marks      uint64 // marks of operators among the selected calls so far
 	Lanes      []Lane // used so far; a lane is added before anything that names it is reported
 	// PeakDevice is the largest device memory in use so far, in bytes, see State.DeviceMemory.
 	PeakDevice uint64
@@ -49,15 +48,20 @@ type Walk struct {
 	depth  depths
 	graphs knownGraphs
 
-	ranges rangeSource     // nil if no ranges are needed
-	ahead  *operatorsAhead // nil if no parts of operators are needed
-	steps  stepState
+	ahead lookAhead
+	steps stepState
 
 	names   nameTable
 	threads threadTable
 	lanes   laneTable
 	queue   taskQueue
 	use     memoryUse
+}
+
+// lookAhead knows the ends of what begins.
+type lookAhead struct {
+	ranges    rangeSource     // nil if no ranges are needed
+	operators *operatorsAhead // nil if no parts of operators are needed
 }
 
 // knownGraphs are the graphs of the trace and their roles.
@@ -72,6 +76,7 @@ type current struct {
 	event    *Event
 	skip     bool // the call's task is not reported
 	selected bool // see Walk.Selected
+	marks    uint64
 }
 
 // nameTable holds the names of functions and kernels so far.
@@ -191,6 +196,9 @@ type attempt struct {
 
 // Selected reports whether the call or the step that the Visitor gets is selected.
 func (w *Walk) Selected() bool { return w.now.selected }
+
+// Marks returns the number of marks of operators so far, among what is selected.
+func (w *Walk) Marks() uint64 { return w.now.marks }
 
 // Selector returns the Selector of the Walk.
 func (w *Walk) Selector() *Selector { return w.sel }

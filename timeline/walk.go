@@ -59,11 +59,11 @@ func (w *Walk) Run(v *Visitor) error {
 		a := newAhead(w.Reader, w.Model)
 		a.last = &w.End
 		defer a.close()
-		w.ranges = a
+		w.ahead.ranges = a
 	}
 	if w.v.Operator != nil {
-		w.ahead = newOperatorsAhead(w.Reader, w.Model)
-		defer w.ahead.stop()
+		w.ahead.operators = newOperatorsAhead(w.Reader, w.Model)
+		defer w.ahead.operators.stop()
 	}
 	err := w.run()
 	if err == nil {
@@ -245,8 +245,8 @@ func (w *Walk) choose(e *Event) bool {
 func (w *Walk) follow(e *Event, h *HostCall) (task *Task, named *Range, err error) {
 	switch f := e.Fn; {
 	case f.Range != api.NoRange:
-		if w.ranges != nil {
-			named, err = w.ranges.note(e)
+		if w.ahead.ranges != nil {
+			named, err = w.ahead.ranges.note(e)
 		}
 	case e.Captured != nil:
 		w.laneOf(e) // so that lane names do not depend on the Visitor
@@ -283,7 +283,7 @@ func (w *Walk) report(h *HostCall, task *Task, named *Range) error {
 		}
 	}
 	if w.now.selected && h.Fn != nil && h.Fn.EntryMark() {
-		w.Marks++
+		w.now.marks++
 	}
 	if w.v.Call != nil && (w.now.selected || w.v.All) && !w.hidden(h.Fn) {
 		if err := w.v.Call(h, task); err != nil {

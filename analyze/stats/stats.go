@@ -421,7 +421,7 @@ func New(r *format.Reader, m *api.Model, o *Options) (*Stats, error) {
 	if err := x.w.Run(v); err != nil {
 		return nil, err
 	}
-	x.s.Marks = x.w.Marks
+	x.s.Marks = x.w.Marks()
 	complete := r.Completeness()
 	x.s.Scope, x.s.Cut = complete.Scope(), !r.Complete() && !complete.Recording
 	if x.s.Selection != "" {

@@ -1,0 +1,80 @@
+package timeline
+
+import (
+	"iter"
+
+	"github.com/acltrace/acltrace/api"
+	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/timeline/operator"
+)
+
+// operator reports the part of an operator that begins with the current call.
+func (w *Walk) operator(e *Event) error {
+	if e.begun == nil || w.ahead.operators == nil {
+		return nil
+	}
+	p := *e.begun
+	var err error
+	if p.To, p.Open, err = w.ahead.operators.end(p.Call); err != nil {
+		return err
+	}
+	if p.Open {
+		p.To = max(p.From, w.End)
+	}
+	if !w.within(p.From, p.To) {
+		return nil
+	}
+	return w.v.Operator(&p)
+}
+
+// operatorsAhead reads marks and launches ahead of a Walk, so that the Walk knows the end of a part at its begin.
+type operatorsAhead struct {
+	next  func() (*format.Call, error, bool)
+	stop  func()
+	r     *format.Reader
+	m     *api.Model
+	o     operator.Operators
+	ended map[uint64]int64 // by the first call of a part
+	done  bool
+}
+
+func newOperatorsAhead(r *format.Reader, m *api.Model) *operatorsAhead {
+	a := &operatorsAhead{r: r, m: m, ended: map[uint64]int64{}}
+	a.o.Ended = func(p *operator.Part) { a.ended[p.Call] = p.To }
+	var funcs []uint16
+	for _, f := range r.Schema().Functions {
+		if g := m.Func(api.ID(f.ID)); g != nil && (g.Operator != api.NoOperatorMark || g.Task == api.Kernel) {
+			funcs = append(funcs, f.ID)
+		}
+	}
+	a.next, a.stop = iter.Pull2(r.CallsByStart(&format.Filter{Funcs: funcs, NoData: true}))
+	return a
+}
+
+// end returns the end of the part that begins with a call. open means that the trace shows none, or only after 1,048,576 more ends.
+func (a *operatorsAhead) end(call uint64) (at int64, open bool, err error) {
+	for {
+		if at, ok := a.ended[call]; ok {
+			delete(a.ended, call)
+			return at, false, nil
+		}
+		if a.done || len(a.ended) >= maxAhead {
+			return 0, true, nil
+		}
+		c, err, ok := a.next()
+		if err != nil {
+			return 0, false, err
+		}
+		if a.done = !ok; a.done {
+			a.o.Finish()
+			continue
+		}
+		switch f := a.m.Func(api.ID(c.Func)); {
+		case f == nil:
+		case f.Operator == api.NoOperatorMark:
+			a.o.Call(c.Thread, f, c.End)
+		default:
+			a.o.Apply(markOf(f, c, a.r.ProcessOf(c.Thread)))
+		}
+	}
+}
