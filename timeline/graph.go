@@ -44,12 +44,12 @@ type contents struct {
 	reads     bool              // it copies to the host
 }
 
-func (g Graph) contents() contents {
+func (g Graph) contents(w *Walk) contents {
 	c := contents{kernels: map[string]uint64{}, operators: map[string]uint64{}}
 	g.g.Running(func(t *Task) {
 		if t.Kind == api.Kernel {
 			c.kernels[t.Name]++
-			c.operators[t.Operator]++
+			c.operators[w.OperatorOf(t)]++
 		}
 		c.reads = c.reads || t.Direction() == "DtoH"
 	})

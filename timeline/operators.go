@@ -47,20 +47,41 @@ func markOf(f *api.Func, c *format.Call, process uint32) *operator.Mark {
 	return m
 }
 
-// texts holds each text once.
-type texts map[string]string
+// texts numbers texts from 1, and holds each once. The empty text is 0.
+type texts struct {
+	list []string
+	ids  map[string]int32
+}
 
-// maxTexts bounds the texts that are held: the trace of a stranger may have a new one in each call.
+// maxTexts bounds the texts that are held: the trace of a stranger may have a new one in each call. Further texts are empty.
 const maxTexts = 1 << 16
 
 func (t *texts) of(b []byte) string {
-	if s, ok := (*t)[string(b)]; ok || len(b) == 0 {
-		return s
+	if len(b) == 0 {
+		return ""
 	}
-	if *t == nil || len(*t) == maxTexts {
-		*t = texts{}
+	id, ok := t.ids[string(b)]
+	if !ok {
+		if t.ids == nil {
+			t.list, t.ids = []string{""}, map[string]int32{}
+		}
+		if len(t.list) == maxTexts {
+			return ""
+		}
+		id = int32(len(t.list))
+		t.list = append(t.list, string(b))
+		t.ids[t.list[id]] = id
 	}
-	s := string(b)
-	(*t)[s] = s
-	return s
+	return t.list[id]
+}
+
+// Operators returns the names of the operators so far, by Task.Operator. The list only grows.
+func (w *Walk) Operators() []string { return w.s.operators.names.list }
+
+// OperatorOf returns the operator to which a task belongs, "" for none: the outermost one that was open on the thread at the launch.
+func (w *Walk) OperatorOf(t *Task) string {
+	if t.Operator == 0 {
+		return ""
+	}
+	return w.s.operators.names.list[t.Operator]
 }

@@ -30,7 +30,7 @@ func TestTasksBelongToOperators(t *testing.T) {
 				t.Errorf("call %d is a mark", h.Index)
 			}
 			if k != nil {
-				tasks = append(tasks, k.Operator)
+				tasks = append(tasks, w.OperatorOf(k))
 			}
 			if k != nil && k.Kind == api.GraphRun {
 				for _, o := range k.Content.Operators() {

@@ -31,8 +31,6 @@ type Task struct {
 	Measured         bool
 	// Object is the event for a Record, Wait or Reset, the graph for a GraphRun, nil for other tasks.
 	Object *Object
-	// Operator is the name of the operator that was open on the thread at the launch, "" for none. See operator.Operators.
-	Operator string
 	// Content is what a GraphRun runs, nil if it is unknown and for other tasks.
 	Content *GraphContent
 	// Open means that To is the end of the trace: the trace shows no end, or only after 131,072 more tasks.
@@ -41,6 +39,8 @@ type Task struct {
 	Unpinned bool
 
 	skip bool // not selected
+	// Operator is the number of the operator that launched the task, 0 for none. See Walk.OperatorOf.
+	Operator int32
 }
 
 // Duration returns the time on the device, in nanoseconds. If it was not measured, it is the longest possible one.

@@ -140,8 +140,8 @@ func (g *groups) operated(h *timeline.HostCall, k *timeline.Task) {
 	for _, in := range k.Content.Operators() {
 		g.of(0, -1, -1, cmp.Or(in.Name, noOperator)).InGraphs += in.Count
 	}
-	if k.Operator != "" || k.Kind == api.Kernel {
-		g.work(g.of(0, -1, -1, cmp.Or(k.Operator, noOperator)), k)
+	if k.Operator != 0 || k.Kind == api.Kernel {
+		g.work(g.of(0, -1, -1, cmp.Or(g.w.OperatorOf(k), noOperator)), k)
 	}
 }
 

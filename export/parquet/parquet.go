@@ -402,9 +402,15 @@ func (x *writer) task(t *timeline.Task) error {
 	return x.handTasks()
 }
 
+// names are the lanes and the operators that tasks name by their numbers.
+type names struct {
+	lanes     []timeline.Lane
+	operators []string
+}
+
 func (x *writer) handTasks() error {
-	lanes := x.lanes
-	return x.ended.hand(func(rows []timeline.Task) error { return x.takeTasks(rows, lanes) })
+	known := names{x.lanes, x.w.Operators()}
+	return x.ended.hand(func(rows []timeline.Task) error { return x.takeTasks(rows, &known) })
 }
 
 // takeCalls adds calls, with the ends from CallEnd.
@@ -477,7 +483,7 @@ func (x *writer) takeCalls(rows []call, lanes []timeline.Lane) error {
 }
 
 // takeTasks adds tasks, and the further columns for copies and kernels.
-func (x *writer) takeTasks(rows []timeline.Task, lanes []timeline.Lane) error {
+func (x *writer) takeTasks(rows []timeline.Task, known *names) error {
 	all, copies, kernels := x.picked[0][:0], x.picked[1][:0], x.picked[2][:0]
 	for i := range rows {
 		t := &rows[i]
@@ -510,11 +516,12 @@ func (x *writer) takeTasks(rows []timeline.Task, lanes []timeline.Lane) error {
 			k.blocks.indexes = append(k.blocks.indexes, k.blocks.values.index(int64(int32(t.Blocks))))
 		}
 	}
-	return errors.Join(x.taskRows(&x.tasks, all, lanes), x.taskRows(&c.taskColumns, copies, lanes), x.taskRows(&k.taskColumns, kernels, lanes))
+	return errors.Join(x.taskRows(&x.tasks, all, known), x.taskRows(&c.taskColumns, copies, known), x.taskRows(&k.taskColumns, kernels, known))
 }
 
 // taskRows adds the columns that all tasks have.
-func (x *writer) taskRows(to *taskColumns, rows []*timeline.Task, lanes []timeline.Lane) error {
+func (x *writer) taskRows(to *taskColumns, rows []*timeline.Task, known *names) error {
+	lanes := known.lanes
 	calls, issued, from, until := to.call.numbers.more(len(rows)), to.issued.numbers.more(len(rows)), to.from.numbers.more(len(rows)), to.to.numbers.more(len(rows))
 	measured, open := to.measured.flags.more(len(rows)), to.open.flags.more(len(rows))
 	for i, t := range rows {
@@ -548,7 +555,9 @@ func (x *writer) taskRows(to *taskColumns, rows []*timeline.Task, lanes []timeli
 	for i, t := range rows {
 		to.step.put(steps, i, t.Step)
 		to.thread.name(threads, i, x.threadName(t.Thread))
-		to.operator.name(operators, i, valid(t.Operator))
+		if t.Operator != 0 {
+			to.operator.name(operators, i, valid(known.operators[t.Operator]))
+		}
 		if t.Kind == api.GraphRun && t.Object != nil {
 			to.graph.put(graphs, i, t.Object.ID)
 		}

@@ -270,8 +270,8 @@ func (s *Scene) drawTask(l *Slice, t *timeline.Task, content uint64) error {
 		l.Flow, l.FlowEnd = t.Call+1, !early(t)
 	}
 	l.num(keyCall, t.Call)
-	if t.Operator != "" {
-		l.text(keyOperator, s.Sym(t.Operator))
+	if t.Operator != 0 {
+		l.text(keyOperator, s.Sym(s.W.OperatorOf(t)))
 	}
 	l.text(keyTask, s.Sym(t.Kind.String()))
 	switch t.Kind {
