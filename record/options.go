@@ -128,7 +128,7 @@ func (o *Options) defaults() {
 	}
 }
 
-// operators returns what is recorded of operators, "" if the runtime or the probe has none.
+// operators returns Tracer.Operators of the trace.
 func (o *Options) operators() string {
 	switch {
 	case o.Capture.Probe == "ebpf" || !slices.ContainsFunc(o.Model.Layers, func(l api.Layer) bool { return l.Marks }):

@@ -74,14 +74,3 @@ func (t *texts) of(b []byte) string {
 	}
 	return t.list[id]
 }
-
-// Operators returns the names of the operators so far, by Task.Operator. The list only grows.
-func (w *Walk) Operators() []string { return w.s.operators.names.list }
-
-// OperatorOf returns the operator to which a task belongs, "" for none: the outermost one that was open on the thread at the launch.
-func (w *Walk) OperatorOf(t *Task) string {
-	if t.Operator == 0 {
-		return ""
-	}
-	return w.s.operators.names.list[t.Operator]
-}

@@ -78,3 +78,14 @@ func (a *operatorsAhead) end(call uint64) (at int64, open bool, err error) {
 		}
 	}
 }
+
+// Operators returns the names of the operators so far, by Task.Operator. The list only grows.
+func (w *Walk) Operators() []string { return w.s.operators.names.list }
+
+// OperatorOf returns the operator to which a task belongs, "" for none: the outermost one that was open on the thread at the launch.
+func (w *Walk) OperatorOf(t *Task) string {
+	if t.Operator == 0 {
+		return ""
+	}
+	return w.s.operators.names.list[t.Operator]
+}

@@ -100,7 +100,7 @@ func TestProgramIsCheckedBeforeItRuns(t *testing.T) {
 	}
 }
 
-// A program with the loader of musl is told what is not recorded. Here the loader has only its name.
+// The report of a program with the loader of musl names the parts that are not recorded. Here the loader has only its name.
 func TestProgramOnMusl(t *testing.T) {
 	linked := testenv.Built(t, "bin/examples/vector_add")
 	loader, err := host.Loader(linked)

@@ -7,8 +7,8 @@ import (
 	"github.com/acltrace/acltrace/sim/virtual"
 )
 
-// A recorded task of a graph takes as many times longer as the other device needs more rows of blocks, or more time for the copy. What a model does
-// not say changes nothing.
+// A recorded task of a graph takes as many times longer as the other device needs more rows of blocks, or more time for the copy. A model that
+// lacks these values changes no time.
 func TestRecordedTasksOfGraphsOnAnotherModel(t *testing.T) {
 	device := func(cores int, rate float64, duration int64) *model.Model {
 		m := &model.Model{Kernels: []model.Kernel{{Name: "*", Duration: duration}}}

@@ -4,8 +4,8 @@
 // may be on different threads, and the executor joins them. A cached executor has only a second phase. Inside a phase, others nest: operators call inner operators,
 // and other operators, each with both phases. The program's operator is the outermost one.
 //
-// A timeline.Walk has one Operators, and passes it the marks in the order of their moments. Reports and exporters get what it finds from the Walk. It reads
-// no trace, and holds what is open now: memory does not grow with the number of calls.
+// A timeline.State has one Operators, and passes it the marks in the order of their moments. Reports and exporters get the parts and the owners of tasks from a
+// timeline.Walk. The package reads no trace, and holds the open parts only: memory does not grow with the number of calls.
 package operator
 
 import (

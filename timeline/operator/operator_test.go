@@ -10,7 +10,7 @@ import (
 	"github.com/acltrace/acltrace/api"
 )
 
-// story takes marks and launches, one a second, and lists what ended and to what launches belong.
+// A story passes marks and launches to Operators at the moments 1, 2, 3 and so on, and lists the parts that ended.
 type story struct {
 	o    Operators
 	at   int64

@@ -50,8 +50,7 @@ type single struct {
 	Marks []byte // as in alone
 }
 
-// slow is the time from which it pays to find out which tests of a package reach a mutant, and to run only these. longest is the most that a test may
-// take by itself: a slower one kills no mutant.
+// A package whose tests take longer than slow runs only the tests that reach a mutant. A test that takes longer than longest by itself kills no mutant.
 var slow = 5 * time.Second
 
 const longest = 90 * time.Second

@@ -318,7 +318,9 @@ func (x *Encoder) visitor() *timeline.Visitor {
 		for len(x.gaps) > 0 && x.gaps[0].From < c.Start {
 			x.nextGap()
 		}
-		x.out.calls++
+		if c.Fn == nil || !c.Fn.EntryMark() {
+			x.out.calls++
+		}
 		return x.call(c, t, x.Observe(c, t))
 	}, Range: func(r *timeline.Range) error {
 		x.named = &named{Range: *r}
