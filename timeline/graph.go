@@ -44,12 +44,12 @@ type contents struct {
 	reads     bool              // it copies to the host
 }
 
-func (g Graph) contents(w *Walk) contents {
+func (g Graph) contents(operatorOf func(*Task) string) contents {
 	c := contents{kernels: map[string]uint64{}, operators: map[string]uint64{}}
 	g.g.Running(func(t *Task) {
 		if t.Kind == api.Kernel {
 			c.kernels[t.Name]++
-			c.operators[w.OperatorOf(t)]++
+			c.operators[operatorOf(t)]++
 		}
 		c.reads = c.reads || t.Direction() == "DtoH"
 	})

@@ -591,7 +591,7 @@ func (w *Walk) runs(e *Event) error {
 	if g == nil {
 		return nil
 	}
-	w.graphs.roles.set(o, Graph{g}.contents(w))
+	w.graphs.roles.set(o, Graph{g}.contents(w.OperatorOf))
 	if w.v.Graph == nil {
 		return nil
 	}
