@@ -248,7 +248,12 @@ func replays(t *testing.T, path, verdict string, proved int) {
 	t.Helper()
 	for _, place := range []string{"same", "move"} {
 		cmd := exec.Command(testenv.Built(t, "bin/acltrace"), "replay", "--verify", "--json", "--place", place, path)
-		out, _ := cmd.Output() // its exit code is the verdict
+		var report strings.Builder
+		cmd.Stderr = &report
+		out, err := cmd.Output() // its exit code is the verdict
+		if len(out) == 0 {
+			t.Fatalf("place %s: %v\n%s", place, err, &report)
+		}
 		var v struct {
 			Verdict string
 			Results struct{ Total, Proved, Different int }
