@@ -136,6 +136,9 @@ type CaptureRules struct {
 	Contextless bool
 	// Answers is PARAM=VALUE: outputs after PARAM are valid only if the call has stored VALUE there.
 	Answers string
+	// Offers is PARAM=VALUE: the call then asks whether the runtime takes descriptions of operators. The shim may say yes in its place, and keep the
+	// descriptions: see api.OperatorInfo.
+	Offers string
 	// Rank is the parameter with the rank of the process in the communicator that the call makes, Ranks the one with the number of ranks. Rank is "" if
 	// there is none, Ranks also if all ranks of the job are in the communicator.
 	Rank, Ranks string
@@ -151,6 +154,11 @@ const (
 	LastError     = "error"
 	LastErrorOnce = "error once" // the call also clears the error
 )
+
+// Describes returns the parameter with the description of an operator's task, -1 for none: see OperatorInfo.
+func (f *Func) Describes() int {
+	return slices.IndexFunc(f.Params, func(p Param) bool { return p.Object == OperatorInfo })
+}
 
 // Symbol is the name that the runtime's library exports. Forms, named FUNCTION:FORM, share it.
 func (f *Func) Symbol() string {

@@ -34,6 +34,7 @@ const (
 	NoEnd      CallFlags = 1 << 2 // with Unfinished: the end was not seen, so the call may be over
 	Cut        CallFlags = 1 << 3 // with Unfinished and NoEnd: the recording ended during the call, at End
 	Profiled   CallFlags = 1 << 4 // a range of a profile begins or ends here: the program did not make the call
+	Kept       CallFlags = 1 << 5 // the recorder answered the call, and the runtime did not get it
 )
 
 // A Call is one call of a runtime function. The Writer takes calls and the Reader returns them.

@@ -114,6 +114,8 @@ type DeviceTime struct {
 const (
 	OperatorNames = "names" // their boundaries, with names
 	NoOperators   = "none"
+	// OperatorShapes also has a description of each launch. The recorder told operators that the runtime wants it, and kept it: see Kept.
+	OperatorShapes = "shapes"
 )
 
 // Tracer is the recorder and its cost.

@@ -102,6 +102,8 @@ type Call struct {
 	NoEnd bool
 	// Cut: the call has no end because the recording ended first. Its thread was still in it.
 	Cut bool
+	// Kept: the probe has answered the call, and the runtime did not get it.
+	Kept bool
 	// Blocked is the time in nanoseconds for which the thread did not run since its previous call, of gaps over GapNS.
 	Blocked int64
 	// Recording is the time in nanoseconds that the probe spent in the thread on payloads since the thread's previous call.

@@ -84,6 +84,16 @@ type Limits struct {
 // Calls selects what the shim records of each call. session.Ask starts an armed recording.
 type Calls = ring.Calls
 
+// Operators is what the shim records of operators.
+type Operators = ring.Operators
+
+// The levels of Operators.
+const (
+	OperatorNames  = ring.OperatorNames
+	NoOperators    = ring.NoOperators
+	OperatorShapes = ring.OperatorShapes
+)
+
 // Buffers are the rings between programs and the recorder.
 type Buffers = ring.Buffers
 
@@ -133,8 +143,10 @@ func (o *Options) operators() string {
 	switch {
 	case o.Capture.Probe == "ebpf" || !slices.ContainsFunc(o.Model.Layers, func(l api.Layer) bool { return l.Marks }):
 		return ""
-	case o.Capture.NoOperators:
+	case o.Capture.Operators == ring.NoOperators:
 		return format.NoOperators
+	case o.Capture.Operators == ring.OperatorShapes:
+		return format.OperatorShapes
 	}
 	return format.OperatorNames
 }
@@ -145,6 +157,7 @@ type Conflict string
 // The conflicts. Each is named after the options that it concerns.
 const (
 	DeviceTimeWithoutShim Conflict = "DeviceTime needs events on the program's streams, which only the shim can record"
+	ShapesWithoutShim     Conflict = "OperatorShapes needs the shim: a probe in the kernel changes no answers"
 	BlockWithoutShim      Conflict = "Block needs the shim: a probe in the kernel can't wait for the recorder"
 	AuditWithoutShim      Conflict = "Bind applies to the shim only"
 	UnknownBind           Conflict = "Bind has an unknown value"
@@ -188,6 +201,7 @@ func (o *Options) check() error {
 		value     string
 	}{
 		{c.DeviceTime != 0 && !shim, DeviceTimeWithoutShim, ""},
+		{c.Operators == ring.OperatorShapes && !shim, ShapesWithoutShim, ""},
 		{o.Limits.Block && c.Probe == "ebpf", BlockWithoutShim, ""},
 		{c.Bind == "audit" && !shim, AuditWithoutShim, c.Probe},
 		{c.Bind != "audit" && c.Bind != "preload", UnknownBind, c.Bind},

@@ -26,7 +26,7 @@ func newInfoOperators(m *format.Meta, of *api.Model, counts *format.Counts) *Inf
 		case f == nil:
 		case f.EntryMark() && f.Names >= 0 && f.Operator != api.OperatorInner:
 			in.Phases += c.Calls
-		case slices.ContainsFunc(f.Params, func(p api.Param) bool { return p.Object == api.OperatorInfo }):
+		case f.Describes() >= 0:
 			in.Descriptions += c.Calls
 		}
 	}

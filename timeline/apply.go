@@ -52,7 +52,7 @@ func (s *State) handlers(f *api.Func) *funcHandlers {
 func (s *State) Apply(process uint32, c *format.Call) *Event {
 	f := s.model.Func(api.ID(c.Func))
 	e := &s.event
-	*e = Event{Call: c, Process: process, Fn: f, Uses: e.Uses[:0]}
+	*e = Event{Call: c, Process: process, Fn: f, Uses: e.Uses[:0], names: s.operators.known}
 	s.memory.changes, s.ended = s.memory.changes[:0], s.ended[:0]
 	s.publish(c.Start)
 	if f == nil || !fits(f, c) {

@@ -40,16 +40,19 @@ func (g Graph) Tasks() []GraphTask {
 // contents counts what runs with a graph.
 type contents struct {
 	kernels   map[string]uint64 // launches by kernel
-	operators map[string]uint64 // launches by operator, "" for none
+	operators map[work]uint64   // launches by operator and shapes, "" for none
 	reads     bool              // it copies to the host
 }
 
-func (g Graph) contents(operatorOf func(*Task) string) contents {
-	c := contents{kernels: map[string]uint64{}, operators: map[string]uint64{}}
+// work is what a launch does.
+type work struct{ operator, shapes string }
+
+func (g Graph) contents(w *Walk) contents {
+	c := contents{kernels: map[string]uint64{}, operators: map[work]uint64{}}
 	g.g.Running(func(t *Task) {
 		if t.Kind == api.Kernel {
 			c.kernels[t.Name]++
-			c.operators[operatorOf(t)]++
+			c.operators[work{w.OperatorOf(t), w.ShapesOf(t)}]++
 		}
 		c.reads = c.reads || t.Direction() == "DtoH"
 	})

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/acltrace/acltrace/api"
+	"github.com/acltrace/acltrace/api/opinfo"
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/internal/kernelbin"
 	"github.com/acltrace/acltrace/timeline/graph"
@@ -109,6 +110,7 @@ type Event struct {
 	Part     graph.Part // of the task in a task group
 
 	begun *operator.Part // that begins with the call, nil for none
+	names *opinfo.Names  // operators.known
 }
 
 // A State holds the runtime objects at one moment in a trace.

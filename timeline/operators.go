@@ -4,6 +4,7 @@ import (
 	"cmp"
 
 	"github.com/acltrace/acltrace/api"
+	"github.com/acltrace/acltrace/api/opinfo"
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/timeline/operator"
 )
@@ -12,6 +13,7 @@ import (
 type operators struct {
 	operator.Operators
 	names texts
+	known *opinfo.Names // with those of the trace, nil if it has none
 }
 
 // call takes a call that is no mark, and returns the operator that it is in, "" for none.
@@ -24,7 +26,13 @@ func (o *operators) call(f *api.Func, c *format.Call) string {
 func (o *operators) mark(f *api.Func, c *format.Call, process uint32, name []byte) (begun *operator.Part, in string) {
 	ends := o.outermost(c.Thread)
 	m := markOf(f, c, process)
-	m.Name = o.names.of(name)
+	before := len(o.names.list)
+	if m.Name = o.names.of(name); len(o.names.list) > before {
+		if o.known == nil {
+			o.known = opinfo.Known().Extend()
+		}
+		o.known.Add(m.Name)
+	}
 	begun = o.Apply(m)
 	return begun, cmp.Or(o.outermost(c.Thread), ends)
 }
@@ -57,8 +65,15 @@ type texts struct {
 const maxTexts = 1 << 16
 
 func (t *texts) of(b []byte) string {
+	if id := t.id(b); id > 0 {
+		return t.list[id]
+	}
+	return ""
+}
+
+func (t *texts) id(b []byte) int32 {
 	if len(b) == 0 {
-		return ""
+		return 0
 	}
 	id, ok := t.ids[string(b)]
 	if !ok {
@@ -66,11 +81,11 @@ func (t *texts) of(b []byte) string {
 			t.list, t.ids = []string{""}, map[string]int32{}
 		}
 		if len(t.list) == maxTexts {
-			return ""
+			return 0
 		}
 		id = int32(len(t.list))
 		t.list = append(t.list, string(b))
 		t.ids[t.list[id]] = id
 	}
-	return t.list[id]
+	return id
 }

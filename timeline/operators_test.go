@@ -2,6 +2,7 @@ package timeline_test
 
 import (
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"testing"
@@ -114,6 +115,38 @@ func TestTimesBeforeMarks(t *testing.T) {
 		}})
 		if err != nil || !slices.Equal(got, tt.want) {
 			t.Errorf("with marks %v: %v, %v, want %v", tt.marks, got, err, tt.want)
+		}
+	}
+}
+
+// A launch has the shapes that its thread describes it with next, also in a graph, and the names that only the trace has. A launch without a
+// description has none, and so have all if nobody wants them.
+func TestLaunchesHaveShapes(t *testing.T) {
+	const add, mul = "AddMine(float16[1,16]) -> float16[1,16]", "Mul(float16[2,16]) -> float16[2,16]"
+	for _, wanted := range []bool{true, false} {
+		w := timeline.NewWalk(testtrace.Shapes(t).Reader, acl.Model, &timeline.WalkOptions{Shapes: wanted})
+		var tasks []string
+		graph := map[string]uint64{}
+		err := w.Run(&timeline.Visitor{Call: func(h *timeline.HostCall, k *timeline.Task) error {
+			if k != nil && k.Kind == api.Kernel {
+				tasks = append(tasks, w.OperatorOf(k)+" "+w.ShapesOf(k))
+			}
+			if k != nil && k.Kind == api.GraphRun {
+				for _, o := range k.Content.Operators() {
+					graph[o.Name+" "+o.Shapes] += o.Count
+				}
+			}
+			return nil
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		want, inGraph := []string{"aclnnAdd " + add, "aclnnMul " + mul, "aclnnMul " + mul, " ", "Cast "}, map[string]uint64{"aclnnAdd " + add: 6, " ": 3}
+		if !wanted {
+			want, inGraph = []string{"aclnnAdd ", "aclnnMul ", "aclnnMul ", " ", "Cast "}, map[string]uint64{"aclnnAdd ": 6, " ": 3}
+		}
+		if !slices.Equal(tasks, want) || !maps.Equal(graph, inGraph) {
+			t.Errorf("shapes %t: tasks %q, in graphs %v", wanted, tasks, graph)
 		}
 	}
 }

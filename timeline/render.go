@@ -1,6 +1,7 @@
 package timeline
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -177,7 +178,7 @@ func (a *Arg) appendBehind(dst []byte, p *api.Param) []byte {
 	switch {
 	case p.Object == api.OperatorInfo:
 		if x, ok := opinfo.Decode(b); ok {
-			return append(x.AppendText(append(dst, '{'), opinfo.Known()), '}')
+			return append(x.AppendText(append(dst, '{'), cmp.Or(a.e.names, opinfo.Known())), '}')
 		}
 		return AppendWords(append(appendHex(dst, a.word), ' '), b)
 	case p.ItemSizes >= 0:

@@ -20,7 +20,7 @@ type GraphContent struct {
 
 	role      int // from 1
 	text      string
-	operators []GraphKernel
+	operators []GraphOperator
 }
 
 // listed is the number of kernels in GraphContent.String.
@@ -32,8 +32,15 @@ type GraphKernel struct {
 	Count uint64
 }
 
-// Operators returns the launches in the graph by the operator that was open when they were captured, most first; "" for none.
-func (c *GraphContent) Operators() []GraphKernel {
+// GraphOperator counts the launches of one operator in a graph.
+type GraphOperator struct {
+	Name   string // "" for none
+	Shapes string // as Walk.ShapesOf
+	Count  uint64
+}
+
+// Operators returns the launches in the graph by the operator that was open when they were captured, and by the shapes, most first.
+func (c *GraphContent) Operators() []GraphOperator {
 	if c == nil {
 		return nil
 	}
@@ -84,7 +91,7 @@ func (r *graphRoles) set(o *Object, in contents) {
 	if r.of == nil {
 		r.of, r.taken = map[*Object]*GraphContent{}, map[string]bool{}
 	}
-	c := &GraphContent{Reads: in.reads, Kernels: counted(bag), operators: counted(in.operators)}
+	c := &GraphContent{Reads: in.reads, Kernels: counted(bag), operators: operatorsIn(in.operators)}
 	for _, n := range bag {
 		c.Launches += n
 	}
@@ -92,6 +99,16 @@ func (r *graphRoles) set(o *Object, in contents) {
 	c.role = r.kind(bag, c)
 	c.Role = r.names[c.role-1]
 	r.of[o] = c
+}
+
+func operatorsIn(bag map[work]uint64) (list []GraphOperator) {
+	for x, n := range bag {
+		list = append(list, GraphOperator{x.operator, x.shapes, n})
+	}
+	slices.SortFunc(list, func(a, b GraphOperator) int {
+		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Shapes, b.Shapes))
+	})
+	return list
 }
 
 // counted lists counts, the most first.

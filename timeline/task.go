@@ -41,6 +41,8 @@ type Task struct {
 	skip bool // not selected
 	// Operator is the number of the operator that launched the task, 0 for none. See Walk.OperatorOf.
 	Operator int32
+	// Shapes is the number of what the launch was described with, 0 for none. See Walk.ShapesOf.
+	Shapes int32
 }
 
 // Duration returns the time on the device, in nanoseconds. If it was not measured, it is the longest possible one.

@@ -62,6 +62,7 @@ type Walk struct {
 type lookAhead struct {
 	ranges    rangeSource     // nil if no ranges are needed
 	operators *operatorsAhead // nil if no parts of operators are needed
+	shapes    *shapesAhead    // nil if no shapes are needed, or there are none
 }
 
 // knownGraphs are the graphs of the trace and their roles.
@@ -77,6 +78,7 @@ type current struct {
 	skip     bool // the call's task is not reported
 	selected bool // see Walk.Selected
 	marks    uint64
+	shapes   int32 // of the latest launch: Task.Shapes
 }
 
 // nameTable holds the names of functions and kernels so far.
@@ -138,6 +140,7 @@ type WalkOptions struct {
 	OwnTimes bool
 	Stacks   bool                  // load the data that Stacks needs with each call
 	Progress func(done, total int) // called now and then with numbers of calls
+	Shapes   bool                  // find the shapes of launches: see Walk.ShapesOf
 	Untimed  bool                  // measured times are not read: a task ends with the first wait for it
 }
 

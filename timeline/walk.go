@@ -65,6 +65,11 @@ func (w *Walk) Run(v *Visitor) error {
 		w.ahead.operators = newOperatorsAhead(w.Reader, w.Model)
 		defer w.ahead.operators.stop()
 	}
+	if w.o.Shapes {
+		if w.ahead.shapes = newShapesAhead(w.Reader, w.Model); w.ahead.shapes != nil {
+			defer w.ahead.shapes.stop()
+		}
+	}
 	err := w.run()
 	if err == nil {
 		err = w.finish()
@@ -186,6 +191,12 @@ func (w *Walk) call(c *format.Call) error {
 		return err
 	}
 	ok := e.OK()
+	if e.Fn != nil && e.Fn.Task == api.Kernel && w.ahead.shapes != nil {
+		var err error
+		if w.now.shapes, err = w.ahead.shapes.of(c); err != nil {
+			return err
+		}
+	}
 	if c.Flags&format.Unfinished == 0 && e.Fn != nil && e.Fn.Task == api.Kernel {
 		w.attempt(e, ok, h)
 	}
@@ -431,7 +442,7 @@ func (w *Walk) task(e *Event, task *Task) *lane {
 		Lane: ln.index, Step: -1}
 	switch f.Task {
 	case api.Kernel:
-		task.Name = cmp.Or(w.names.kernels.of(e.Kernel), "unknown kernel")
+		task.Name, task.Shapes = cmp.Or(w.names.kernels.of(e.Kernel), "unknown kernel"), w.now.shapes
 		task.Blocks = Blocks(e)
 	case api.Copy:
 		task.Bytes = Copied(w.Model, e)
@@ -591,7 +602,7 @@ func (w *Walk) runs(e *Event) error {
 	if g == nil {
 		return nil
 	}
-	w.graphs.roles.set(o, Graph{g}.contents(w.OperatorOf))
+	w.graphs.roles.set(o, Graph{g}.contents(w))
 	if w.v.Graph == nil {
 		return nil
 	}

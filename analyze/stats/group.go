@@ -15,9 +15,10 @@ import (
 	"github.com/acltrace/acltrace/timeline/step"
 )
 
-// A Group sums up calls in one step, thread, stream, kernel, operator or function. Times are nanoseconds on the host.
+// A Group sums up calls in one step, thread, stream, kernel, operator, operator with shapes, or function. Times are nanoseconds on the host.
 type Group struct {
 	Name     string `json:"name"`              // step, thread, stream, kernel, operator or function
+	Shapes   string `json:"shapes,omitempty"`  // kernel type and tensors of launches, for sums by shape; "" if the trace does not have them
 	Object   string `json:"object,omitempty"`  // name of a stream in cat: stream#3; a default stream has none
 	Process  int    `json:"process"`           // process id, 0 if the group spans several
 	Calls    uint64 `json:"calls"`             // number of calls, or of runs of the operator
@@ -92,7 +93,7 @@ func (g *groups) of(thread uint32, lane, step int, name string) *Group {
 			g.step, g.latest = g.live[step], step
 		}
 		return g.step
-	case "kernel", "function", "operator":
+	case "kernel", "function", "operator", "shape":
 		if name == "" {
 			return nil
 		}
@@ -145,9 +146,40 @@ func (g *groups) operated(h *timeline.HostCall, k *timeline.Task) {
 	}
 }
 
+// shaped adds a launch to its operator with its shapes. The time on the host is that of the launch alone.
+func (g *groups) shaped(h *timeline.HostCall, k *timeline.Task) {
+	if k == nil || h.Wrong() {
+		return
+	}
+	of := func(operator, shapes string) *Group {
+		operator = cmp.Or(operator, noOperator)
+		into := g.of(0, -1, -1, operator+" "+shapes)
+		into.Name, into.Shapes = operator, shapes
+		return into
+	}
+	for _, in := range k.Content.Operators() {
+		of(in.Name, in.Shapes).InGraphs += in.Count
+	}
+	if k.Kind != api.Kernel {
+		return
+	}
+	into := of(g.w.OperatorOf(k), g.w.ShapesOf(k))
+	if into.Calls++; into.Calls == 1 {
+		into.StartNS = h.Start
+	}
+	if h.Flags&format.Unfinished == 0 {
+		into.HostNS += h.End - h.Start
+	}
+	g.work(into, k)
+}
+
 func (g *groups) call(h *timeline.HostCall, k *timeline.Task) {
-	if g.o.By == "operator" {
+	switch g.o.By {
+	case "operator":
 		g.operated(h, k)
+		return
+	case "shape":
+		g.shaped(h, k)
 		return
 	}
 	lane, name := -1, ""
@@ -275,10 +307,10 @@ func (g *groups) list() []Group {
 	}
 	slices.SortFunc(out, func(a, b Group) int {
 		device := 0
-		if g.o.By == "kernel" || g.o.By == "operator" {
+		if g.o.By == "kernel" || g.o.By == "operator" || g.o.By == "shape" {
 			device = cmp.Compare(b.DeviceNS, a.DeviceNS)
 		}
-		return cmp.Or(cmp.Compare(a.order, b.order), device, cmp.Compare(b.HostNS, a.HostNS), cmp.Compare(b.InGraphs, a.InGraphs), cmp.Compare(a.Process, b.Process), cmp.Compare(a.Name, b.Name))
+		return cmp.Or(cmp.Compare(a.order, b.order), device, cmp.Compare(b.HostNS, a.HostNS), cmp.Compare(b.InGraphs, a.InGraphs), cmp.Compare(a.Process, b.Process), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Shapes, b.Shapes))
 	})
 	if g.o.Top > 0 && len(out) > g.o.Top {
 		for i := range out[g.o.Top:] {

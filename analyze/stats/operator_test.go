@@ -37,3 +37,24 @@ func TestSumsByOperator(t *testing.T) {
 		t.Errorf("%d calls, %d of them by function, and %d marks, want %d in all", s.Calls, all, s.Marks, len(tl.Calls))
 	}
 }
+
+// By shape, an operator has a group for each kernel type with its tensors, and one for launches that the trace does not describe.
+func TestSumsByShape(t *testing.T) {
+	s, err := New(testtrace.Shapes(t).Reader, acl.Model, &Options{By: "shape"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, g := range s.Groups {
+		got = append(got, fmt.Sprintf("%s %s: %d calls, %d ns, %d in graphs", g.Name, g.Shapes, g.Calls, g.HostNS, g.InGraphs))
+	}
+	want := []string{
+		"aclnnMul Mul(float16[2,16]) -> float16[2,16]: 2 calls, 20 ns, 0 in graphs",
+		"aclnnAdd AddMine(float16[1,16]) -> float16[1,16]: 1 calls, 10 ns, 6 in graphs",
+		"no operator : 1 calls, 10 ns, 3 in graphs",
+		"Cast : 1 calls, 10 ns, 0 in graphs",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got  %q\nwant %q", got, want)
+	}
+}

@@ -119,7 +119,7 @@ type Recording struct {
 }
 
 // By has the values for Options.By.
-var By = []string{"step", "thread", "stream", "kernel", "operator", "function"}
+var By = []string{"step", "thread", "stream", "kernel", "operator", "shape", "function"}
 
 // DeviceMemory is the most memory that a process has used on a device.
 type DeviceMemory struct {
@@ -400,7 +400,7 @@ func New(r *format.Reader, m *api.Model, o *Options) (*Stats, error) {
 		return nil, err
 	}
 	x.s.Selection, x.part = sel.String(), !sel.Contiguous()
-	x.w = timeline.NewWalk(r, m, &timeline.WalkOptions{Select: sel, Progress: o.Progress})
+	x.w = timeline.NewWalk(r, m, &timeline.WalkOptions{Select: sel, Progress: o.Progress, Shapes: o.By == "shape"})
 	if err := x.w.FindSteps(); err != nil {
 		return nil, err
 	}

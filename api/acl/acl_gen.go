@@ -6552,7 +6552,8 @@ var Model = (&api.Model{
 				},
 			},
 			RetWidth: 4, RetError: true, Simulated: true, Since: "<=8.5.0", Doc: "Read a stream attribute.", Words: 3,
-			Meaning: api.Meaning{Entry: -1, Selects: -1, Device: -1, Event: -1, Graph: -1, Names: -1}, CaptureRules: api.CaptureRules{Modelled: true},
+			Meaning:      api.Meaning{Entry: -1, Selects: -1, Device: -1, Event: -1, Graph: -1, Names: -1},
+			CaptureRules: api.CaptureRules{Modelled: true, Offers: "stmAttrType=4"},
 		},
 		{
 			ID: 197, Name: "aclrtCreateNotify", Layer: "acl", Return: "aclError",

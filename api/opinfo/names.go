@@ -30,6 +30,7 @@ func (h hash) add(text string) hash {
 
 // Names finds the texts of hashes. Any goroutine may use it.
 type Names struct {
+	base      *Names // further names, which do not change; nil for none
 	mu        sync.Mutex
 	texts     map[uint64]string
 	operators []string             // with a _ after it
@@ -45,6 +46,9 @@ var Known = sync.OnceValue(func() *Names {
 	}
 	return n
 })
+
+// Extend returns names that begin with those of n, to which nobody adds any more.
+func (n *Names) Extend() *Names { return &Names{base: n} }
 
 // Add adds the name of an operator, of an inner operator or of a kernel's type. Those of public operators are their kernel's type with a
 // prefix, and often a version.
@@ -73,23 +77,28 @@ func (n *Names) Add(name string) {
 // Of returns the text of a hash.
 func (n *Names) Of(id uint64) (text string, ok bool) {
 	n.mu.Lock()
-	defer n.mu.Unlock()
 	text, ok = n.texts[id]
+	n.mu.Unlock()
+	if !ok && n.base != nil {
+		return n.base.Of(id)
+	}
 	return text, ok
 }
 
 // Node returns the text of a node's hash, OPERATOR_INNER_TYPE: it tries the known operators with the inner operators that have the type's name, and with
 // those that were added.
 func (n *Names) Node(node, kind uint64) (text string, ok bool) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	t := n.texts[kind]
+	t, _ := n.Of(kind)
 	if t == "" || node == kind {
 		return t, t != ""
 	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
 	key := [2]uint64{node, kind}
 	if text, ok = n.nodes[key]; !ok {
-		text = n.find(node, t)
+		if text = n.find(n.operators, node, t); text == "" && n.base != nil {
+			text = n.find(n.base.operators, node, t)
+		}
 		if n.nodes == nil {
 			n.nodes = map[[2]uint64]string{}
 		}
@@ -104,17 +113,19 @@ func (n *Names) Node(node, kind uint64) (text string, ok bool) {
 const maxNodes = 1 << 16
 
 // find returns the combination with a node's hash, "" for none.
-func (n *Names) find(node uint64, kind string) string {
-	for _, operator := range n.operators {
+func (n *Names) find(operators []string, node uint64, kind string) string {
+	for _, operator := range operators {
 		h := hash{}.add(operator)
 		for _, inner := range []string{kind + "AiCore", kind, kind + "AiCpu"} {
 			if h.add(inner).add("_").add(kind).id() == node {
 				return operator + inner + "_" + kind
 			}
 		}
-		for inner := range n.inner {
-			if h.add(inner).add("_").add(kind).id() == node {
-				return operator + inner + "_" + kind
+		for m := n; m != nil; m = m.base {
+			for inner := range m.inner {
+				if h.add(inner).add("_").add(kind).id() == node {
+					return operator + inner + "_" + kind
+				}
 			}
 		}
 	}

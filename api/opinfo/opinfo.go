@@ -103,6 +103,31 @@ func (x *Info) AppendText(to []byte, names *Names) []byte {
 	return to
 }
 
+// AppendSignature appends the kernel's type and the tensors, as "MatMulV3(float16[2,3], float16[3,4]) -> float16[2,4]".
+func (x *Info) AppendSignature(to []byte, names *Names) []byte {
+	to = append(names.append(to, x.Type), '(')
+	outputs := false
+	for i := range x.Tensors {
+		t := x.Tensors[i]
+		switch {
+		case t.Output && !outputs:
+			to, outputs = append(to, ") -> "...), true
+		case i > 0:
+			to = append(to, ", "...)
+		}
+		if i == shown {
+			to = append(to, "…"...)
+			break
+		}
+		t.Output = false
+		to = t.AppendText(to)
+	}
+	if !outputs {
+		to = append(to, ')')
+	}
+	return to
+}
+
 // AppendText appends the tensor, as "out float16[2,3]:FRACTAL_NZ". The format ND is left out.
 func (t *Tensor) AppendText(to []byte) []byte {
 	if t.Absent() {

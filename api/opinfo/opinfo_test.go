@@ -3,6 +3,7 @@ package opinfo
 import (
 	"encoding/binary"
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -71,6 +72,37 @@ func TestOtherSizesAreRefused(t *testing.T) {
 				t.Errorf("%d tensors of 2", n)
 			}
 		}
+	}
+}
+
+// A trace has the names of operators that no release has.
+func TestExtendedNames(t *testing.T) {
+	n := Known().Extend()
+	n.Add("aclnnMine")
+	n.Add("MineInner")
+	for node, kind := range map[string]string{"aclnnAdd_AddAiCore_Add": "Add", "aclnnMine_MineInner_Add": "Add", "aclnnAdd_MineInner_Mine": "Mine", "Mine": "Mine"} {
+		if got, ok := n.Node(Hash(node), Hash(kind)); got != node || !ok {
+			t.Errorf("%s is %q", node, got)
+		}
+	}
+	if text, ok := Known().Of(Hash("MineInner")); ok {
+		t.Errorf("the releases have %s", text)
+	}
+}
+
+// A signature has the inputs, an arrow and the outputs.
+func TestSignatures(t *testing.T) {
+	for want, tensors := range map[string][][11]uint32{
+		"Add(float16[2,3], none) -> float16[2,3]": {in, missing, out}, "Add()": nil, "Add() -> float16[2,3], float16[2,3]": {out, out}, "Add(float16[2,3])": {in},
+	} {
+		x, _ := Decode(describe(false, "aclnnAdd_AddAiCore_Add", "Add", tensors...))
+		if got := string(x.AppendSignature(nil, Known())); got != want {
+			t.Errorf("got  %s\nwant %s", got, want)
+		}
+	}
+	x, _ := Decode(describe(true, "x", "y", slices.Repeat([][11]uint32{in}, 40)...))
+	if got := string(x.AppendSignature(nil, Known())); strings.Count(got, "float16[2,3]") != shown || !strings.HasSuffix(got, ", …)") {
+		t.Error(got)
 	}
 }
 

@@ -62,8 +62,9 @@ func (r *recordFlags) content(f *pflag.FlagSet) {
 	explain(f, "device-time", "By default a task's time is a bracket from its call to the wait for it. With this flag, an event before and after "+
 		"the task measures its time on the device. all measures each task. N measures one task in N at random. TIME, for example 5ms, measures a task of each "+
 		"thread in every 5 ms.")
-	choose(f, &r.operators, "operators", "`LEVEL`: operators: names, none", "names", "none")
-	explain(f, "operators", "names records where operators (aclnn…) begin and end, and their names. It costs about 25 ns at each boundary. eBPF does not record them.")
+	choose(f, &r.operators, "operators", "`LEVEL`: operators: names, shapes, none", "names", "shapes", "none")
+	explain(f, "operators", "names records where operators (aclnn…) begin and end, and their names. It costs about 25 ns at each boundary. shapes adds "+
+		"the kernel type, the data types and the shapes of the tensors of each launch, with CANN 8.5 or newer and the shim: it tells operators that the runtime wants them. eBPF does not record them.")
 	f.BoolVar(&r.Capture.NoTaskIDs, "no-task-ids", false, "do not query the runtime's id of each task")
 	explain(f, "no-task-ids", "Saves a query per launch. Ids connect calls with the tasks in the runtime's logs.")
 }
@@ -143,6 +144,9 @@ func (r *recordFlags) program(c *cobra.Command) {
 		"RTLD_DEEPBIND or dlmopen.")
 }
 
+// operatorLevels are the values of --operators.
+var operatorLevels = map[string]record.Operators{"names": record.OperatorNames, "shapes": record.OperatorShapes, "none": record.NoOperators}
+
 // parse checks the flags and sets the options. program is the program to record, "" if unknown.
 func (r *recordFlags) parse(c *cobra.Command, program string) error {
 	var err error
@@ -156,7 +160,7 @@ func (r *recordFlags) parse(c *cobra.Command, program string) error {
 		return usage("--replayable excludes --payload %s: a replay needs all data", r.Capture.Payload)
 	}
 	r.Limits.Block = r.policy == "block"
-	r.Capture.NoOperators = r.operators == "none"
+	r.Capture.Operators = operatorLevels[r.operators]
 	r.Limits.MaxSize = r.maxSize.or(0)
 	n := r.ringSize.or(0)
 	if n != 0 && n < 64<<10 || n > 1<<30 {

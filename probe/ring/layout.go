@@ -12,7 +12,7 @@ import (
 // This file mirrors probe/shim/ring.h, which documents the fields. Both sides assert the sizes.
 const (
 	layoutMagic   = 0x31474e4952544c41
-	layoutVersion = 12
+	layoutVersion = 13
 	headerBytes   = 4096
 	leastRing     = 64 << 10
 	maxSlots      = 4096
@@ -82,7 +82,7 @@ type control struct {
 	shutOut           atomic.Uint32
 	visibleLimit      uint64
 	offered, filtered atomic.Uint32
-	gap, marksOff     uint32
+	gap, operators    uint32
 	controlOutside    // at offset 192
 	arenaFree         [arenaWords]atomic.Uint64
 	slots             [maxSlots]slot

@@ -133,6 +133,7 @@ func (r *ring) call(s *Session, b []byte, state byte) (*probe.Call, error) {
 	}
 	c := &r.current
 	*c = probe.Call{PID: int(r.pid), TID: int(r.tid), Seq: r.list[r.at].number(r.seq), Func: f.ID, Start: after(s.clock.nanoseconds(le.Uint64(b[8:])), r.lastTime), Blocked: int64(le.Uint32(b[36:])) * blockedUnit, Recording: r.recording, Pieces: c.Pieces[:0]}
+	c.Kept = b[33] != 0
 	r.lastTime, r.recording = c.Start, 0
 	if end := le.Uint64(b[16:]); state == stateDone {
 		c.End, c.Ret = max(s.clock.nanoseconds(end), c.Start), le.Uint64(b[24:])

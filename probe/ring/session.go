@@ -34,6 +34,16 @@ const DefaultDir = "/dev/shm"
 // MostFrames is the largest number of return addresses for a call. The shim has the same (record/stack.c).
 const MostFrames = 64
 
+// Operators is what the shim records of operators.
+type Operators uint32
+
+// The levels, as in ring.h.
+const (
+	OperatorNames  Operators = iota // their boundaries, with names; descriptions where the runtime wants them, in captured graphs
+	NoOperators                     // descriptions where the runtime wants them
+	OperatorShapes                  // as OperatorNames, and a description of each launch: the shim tells operators that the runtime wants it
+)
+
 // Calls selects what the shim records of each call, apart from payloads.
 type Calls struct {
 	// Armed records nothing until Resume.
@@ -42,8 +52,8 @@ type Calls struct {
 	NoTaskIDs bool
 	// Stacks limits the return addresses kept for each call, at most MostFrames; 0 keeps none.
 	Stacks int
-	// NoOperators leaves out the boundaries of operators.
-	NoOperators bool
+	// Operators selects what is recorded of operators.
+	Operators Operators
 	// DeviceTime measures one of this many tasks of a thread by the device's clock, on average; 0 measures none, 1 all.
 	DeviceTime int
 	// DeviceTimeGap is the minimum time between two measured tasks of a thread.
@@ -272,10 +282,7 @@ func (s *Session) configure(o *Options) {
 	}
 	c.payloadLimit, c.payloadLeast, c.visibleLimit = o.PayloadLimit, o.PayloadLeast, o.VisibleLimit
 	c.stackFrames = uint32(max(0, min(o.Stacks, MostFrames)))
-	c.taskIDs, c.marksOff = 1, 0
-	if o.NoOperators {
-		c.marksOff = 1
-	}
+	c.taskIDs, c.operators = 1, uint32(o.Operators)
 	if o.NoTaskIDs {
 		c.taskIDs = 0
 	}

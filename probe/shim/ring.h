@@ -31,7 +31,7 @@
 #include <stdint.h>
 
 #define RING_MAGIC 0x31474e4952544c41ULL /* "ALTRING1" */
-#define RING_VERSION 12
+#define RING_VERSION 13
 #define RING_HEADER 4096 /* bytes before the records */
 #define RING_LEAST (64 * 1024) /* bytes of the smallest ring */
 #define RING_MAX_SLOTS 4096
@@ -56,6 +56,8 @@ enum { REC_CALL = 1, REC_PAYLOAD = 2, REC_LOST = 3, REC_PAD = 4, REC_BEGIN = 5, 
 /* ABANDONED: the program left the call by a longjmp or an exception; it never returned. */
 enum { STATE_ENTERED = 1, STATE_DONE = 2, STATE_ABANDONED = 3 };
 enum { PASSED_FREE = 0, PASSED_BUSY = 1, PASSED_NAMED = 2 };
+/* SHAPES: also descriptions that the runtime does not want. */
+enum operators { OPERATORS_NAMES = 0, OPERATORS_NONE = 1, OPERATORS_SHAPES = 2 };
 /* EARLY: for a payload, the copy may read the memory later, after a change; for a result, a later copy to the same memory may have replaced it. */
 enum { PIECE_OUT = 1, PIECE_BYTES = 2, PIECE_FAR = 4, PIECE_EARLY = 8 };
 
@@ -172,7 +174,7 @@ struct control {
 	uint32_t offered; /* atomic, set by the recorder; how many rings it has made READY */
 	uint32_t filtered; /* atomic; processes that have set a filter */
 	uint32_t gap; /* ticks of the clock; a longer time between two calls of a thread is divided into running and waiting */
-	uint32_t marks_off; /* 1: entry marks are not recorded */
+	uint32_t operators; /* enum operators */
 	/* Not in the line that every call reads. */
 	uint64_t unrecorded; /* atomic; as in struct process, for processes without a file */
 	uint32_t refused[REFUSALS]; /* atomic; threads that got no ring, by enum refusal */
@@ -219,7 +221,9 @@ struct call_record {
 	struct record h;
 	uint64_t start, end; /* clock */
 	uint64_t ret;
-	uint8_t words, pad[3];
+	uint8_t words;
+	uint8_t kept; /* 1: the shim has answered the call, and the runtime did not get it: see record/kept.h */
+	uint8_t pad[2];
 	uint32_t blocked; /* units of BLOCKED_UNIT for which the thread did not run since its previous call, if that was long ago */
 	/* uint64_t word[words]; then pieces */
 };

@@ -49,6 +49,7 @@
 #include "payload/results.h"
 #include "payload/visible.h"
 #include "record/enclose.h"
+#include "record/kept.h"
 #include "record/piece.h"
 #include "runtime.h"
 #include "task/devtime.h"

@@ -62,6 +62,9 @@ func (b *Builder) begin(c *probe.Call, t *thread, f *api.Func) *format.Call {
 	out := &b.row
 	out.Func, out.Thread, out.Flags, out.Start = uint16(c.Func), t.index, 0, b.time(c.Start)
 	out.Ret, out.Args, out.Outs, out.Data = c.Ret, c.Words, out.Outs[:0], out.Data[:0]
+	if c.Kept {
+		out.Flags |= format.Kept
+	}
 	if c.Unfinished() {
 		out.Flags |= format.Unfinished
 		out.End = max(b.now(), out.Start)

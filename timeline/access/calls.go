@@ -463,7 +463,7 @@ const (
 	Refused                        // its error came from a callback, which a replay does not run
 	Busy                           // it changed nothing, because launched work still used its object
 	Exception                      // it reads an exception, which only the program's function is given
-	Skipped                        // it changes nothing, and its result is valid in its own run only
+	Skipped                        // it changes nothing and its result is valid in its own run only, or the runtime did not get it
 	Impossible                     // api.Func.ReplayError says why
 )
 
@@ -490,7 +490,7 @@ func (x *Calls) omits(e *timeline.Event) Omission {
 		return Busy
 	case f.Task == api.NoTask && slices.ContainsFunc(f.Params, func(q api.Param) bool { return q.Role == api.Use && q.Object == api.Exception && c.Args[q.Word] != 0 }):
 		return Exception
-	case f.SkipOnReplay && !givesNew(e):
+	case c.Flags&format.Kept != 0 || f.SkipOnReplay && !givesNew(e):
 		return Skipped
 	case f.ReplayError != "":
 		return Impossible

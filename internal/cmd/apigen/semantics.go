@@ -370,7 +370,8 @@ func (m *model) applyRelated(f *api.Func, s *semantics) error {
 		return errors.New("keeps: it has no parameter that is a file")
 	}
 	answer, _, _ := strings.Cut(s.Answers, "=")
-	for _, p := range []string{s.Finds, s.Passes, answer} {
+	offer, _, _ := strings.Cut(s.Offers, "=")
+	for _, p := range []string{s.Finds, s.Passes, answer, offer} {
 		if p != "" && f.Param(p) < 0 {
 			return fmt.Errorf("no parameter %s", p)
 		}

@@ -118,6 +118,7 @@ func (m *model) genWrapper(w *writer, f *api.Func) error {
 	c.lost = append(c.lost, m.overwrites(f)...)
 	c.hooks = append(c.hooks, m.comesOver(f)...)
 	c.task()
+	c.description()
 	c.body()
 	return nil
 }
@@ -466,7 +467,7 @@ func (c *wrapper) body() {
 	for _, s := range slices.Concat(c.before, c.hooks, c.objects.before) {
 		w.f("\t%s", s)
 	}
-	w.f("\t%s;\n%sreal(%s);%s\n\t%s;", p.commit, p.ret, cArgs(f), p.own, p.returned)
+	w.f("\t%s;\n%s%s;%s\n\t%s;", p.commit, p.ret, c.real(), p.own, p.returned)
 	changed := len(c.objects.after)+len(c.objects.undo) > 0
 	switch after := strings.Join(c.after, " "); {
 	case f.RetError && (len(c.after)+len(c.later) > 0 || changed):
@@ -485,6 +486,26 @@ func (c *wrapper) body() {
 		w.f("\t%s", s)
 	}
 	w.f("\t%s();\n%s\n}\n", p.leave, p.give)
+}
+
+// real returns the call of the runtime's function.
+func (c *wrapper) real() string {
+	if c.f.Describes() >= 0 {
+		return fmt.Sprintf("shim_keeps() ? 0 : real(%s)", cArgs(c.f))
+	}
+	return fmt.Sprintf("real(%s)", cArgs(c.f))
+}
+
+// description adds the statements by which the shim gets descriptions of operators that the runtime does not ask for.
+func (c *wrapper) description() {
+	if c.f.Describes() >= 0 {
+		c.before = append(c.before, "shim_note_kept(&c);")
+	}
+	if param, value, asks := strings.Cut(c.f.Offers, "="); asks {
+		answer := c.f.Params[len(c.f.Params)-1].Name
+		add(&c.after, "if (%s == %s)\n\t\tshim_offered(ok, (uint32_t *)%s);", param, value, answer)
+		add(&c.unseenAfter, "if (%s == %s)\n\t\tshim_offered(false, NULL);", param, value)
+	}
 }
 
 // unseen writes a call that is not recorded: the shim still follows the objects.
@@ -506,7 +527,7 @@ func (c *wrapper) unseen(p *protocol) {
 	for _, s := range c.unseenBefore {
 		c.w.f("\t\t%s", strings.ReplaceAll(s, "\n", "\n\t"))
 	}
-	c.w.f("\t%sreal(%s);%s", p.ret, cArgs(c.f), p.own)
+	c.w.f("\t%s%s;%s", p.ret, c.real(), p.own)
 	for _, s := range c.unseenAfter {
 		c.w.f("\t\t%s", strings.ReplaceAll(s, "\n", "\n\t"))
 	}

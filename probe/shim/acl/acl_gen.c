@@ -10763,6 +10763,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtGetStreamAttribu
 	struct shim_call c;
 	if (!shim_enter(&c, 196, w, 3, 0 + shim_piece_room(value, 16))) {
 		aclError ret = real(stream, stmAttrType, value);
+		if (stmAttrType == 4)
+			shim_offered(false, NULL);
 		shim_leave();
 		return ret;
 	}
@@ -10773,6 +10775,8 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtGetStreamAttribu
 	bool ok = ret == 0;
 	if (ok)
 		shim_piece(&c, 2, PIECE_OUT, value, 16, true);
+	if (stmAttrType == 4)
+		shim_offered(ok, (uint32_t *)value);
 	shim_exit(&c);
 	shim_leave();
 	return ret;
@@ -19608,12 +19612,13 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtCacheLastTaskOpI
 	w[1] = (uint64_t)infoSize;
 	struct shim_call c;
 	if (!shim_enter(&c, 355, w, 2, 0)) {
-		aclError ret = real(infoPtr, infoSize);
+		aclError ret = shim_keeps() ? 0 : real(infoPtr, infoSize);
 		shim_leave();
 		return ret;
 	}
+	shim_note_kept(&c);
 	shim_commit(&c);
-	aclError ret = real(infoPtr, infoSize);
+	aclError ret = shim_keeps() ? 0 : real(infoPtr, infoSize);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
 	bool ok = ret == 0;
 	shim_in(&c, 0, infoPtr, (uint64_t)infoSize, ok);

@@ -103,8 +103,8 @@ HIDDEN __attribute__((used)) void *shim_mark_enter(const uint64_t *words, uint32
 	if (real == NULL)
 		return (void *)nothing;
 	if (__builtin_expect(shim_p->ready == PROCESS_NEW, 0))
-		open_process(); /* marks_off is the session's */
-	if (shim_control->marks_off || shim_quiet() || (m->kind == MARK_END && inside(m, real, from)))
+		open_process(); /* the level is the session's */
+	if (shim_control->operators == OPERATORS_NONE || shim_quiet() || (m->kind == MARK_END && inside(m, real, from)))
 		return real;
 	uint64_t executor = m->executor >= 0 ? words[m->executor] : 0;
 	const char *name = m->text >= 0 ? (const char *)words[m->text] : NULL;
