@@ -118,6 +118,7 @@
 //
 //	acl.kernel, acl.blocks      name and number of blocks of a kernel
 //	acl.task                    otherwise: copy, fill, reduce, record, wait, reset, host, graph or system
+//	acl.shapes                  kernel type and tensors of a launch that an operator described: see record --operators shapes
 //	acl.graph_kernels           kernels in a graph that runs, with their counts, if its content is known
 //	acl.event                   event that is recorded, reset or waited for; on calls too
 //	acl.stream                  name of the stream, except under the stream's span; on waits for a stream too

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"encoding/csv"
 	"fmt"
 	"io"
@@ -11,7 +12,7 @@ import (
 	"github.com/acltrace/acltrace/internal/human"
 )
 
-// Groups writes the sums by step, thread, stream, kernel or operator as a table.
+// Groups writes the sums by step, thread, stream, kernel, operator or shape as a table.
 func Groups(w io.Writer, by string, s *stats.Stats, o *TextOptions) error {
 	selectedText(w, s.Calls, &s.Selected)
 	t := newTable(w, o)
@@ -41,8 +42,11 @@ func Groups(w io.Writer, by string, s *stats.Stats, o *TextOptions) error {
 		if g.Differs {
 			name += " (differs)"
 		}
-		if by == "kernel" {
+		switch by {
+		case "kernel":
 			name = human.Kernel(name)
+		case "shape":
+			name += " " + cmp.Or(g.Shapes, "of unknown shapes")
 		}
 		name = streamCell(name, g.Object)
 		Printf(t, "%s%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t  %s\n", span(&g), human.Count(g.Calls), badCount(g.Failed), human.Count(g.Launches), inside, human.Count(g.Copies), human.Bytes(g.Bytes), human.Duration(g.HostNS), human.Duration(g.WaitedNS),
@@ -69,7 +73,7 @@ type GroupWriter struct {
 func NewGroupWriter(w io.Writer, by string, asCSV bool) (g *GroupWriter, err error) {
 	if asCSV {
 		g = &GroupWriter{csv: csv.NewWriter(w)}
-		return g, g.csv.Write([]string{"name", "process", "calls", "failed", "launches", "copies", "bytes", "host_ns", "waited_ns", "span_ns", "device_ns", "start_ns", "in_graphs"})
+		return g, g.csv.Write([]string{"name", "process", "calls", "failed", "launches", "copies", "bytes", "host_ns", "waited_ns", "span_ns", "device_ns", "start_ns", "in_graphs", "shapes"})
 	}
 	g = &GroupWriter{}
 	g.json, err = newListWriter(w, fmt.Sprintf("{\n  \"by\": %q,\n  \"groups\": [", by))
@@ -81,7 +85,7 @@ func (w *GroupWriter) Group(g *stats.Group) error {
 		return w.json.item(g)
 	}
 	return w.csv.Write([]string{Escape(g.Name), strconv.Itoa(g.Process), number(g.Calls), number(g.Failed), number(g.Launches), number(g.Copies), number(g.Bytes),
-		strconv.FormatInt(g.HostNS, 10), strconv.FormatInt(g.WaitedNS, 10), strconv.FormatInt(g.SpanNS, 10), strconv.FormatInt(g.DeviceNS, 10), strconv.FormatInt(g.StartNS, 10), number(g.InGraphs)})
+		strconv.FormatInt(g.HostNS, 10), strconv.FormatInt(g.WaitedNS, 10), strconv.FormatInt(g.SpanNS, 10), strconv.FormatInt(g.DeviceNS, 10), strconv.FormatInt(g.StartNS, 10), number(g.InGraphs), Escape(g.Shapes)})
 }
 
 // groupsJSON follows the groups.

@@ -21,7 +21,7 @@ import (
 
 // corpusLines are command lines without the trace's name, which comes last. The golden file has the text that they print, and size and checksum of their file out.
 var corpusLines = []string{
-	"info", "info --json", "stats", "stats --json", "stats --csv", "stats --by kernel", "stats --by operator", "cat --operator aclnnA* -n 12", "stats --by stream --json", "stats --by thread --csv", "stats --by function --top 2",
+	"info", "info --json", "stats", "stats --json", "stats --csv", "stats --by kernel", "stats --by shape", "stats --by shape --csv", "stats --by operator", "cat --operator aclnnA* -n 12", "stats --by stream --json", "stats --by thread --csv", "stats --by function --top 2",
 	"stats --by step --top 3", "stats --critical-path", "stats --critical-path --json", "stats --memory", "stats --memory --json", "stats --call 5:20", "stats --step 1:3 --by kernel",
 	"cat --json -n 12", "cat --tail 12", "cat --failed", "cat --longer-than 500ns --tail 5", "cat --step 1:2 -n 8", "cat --stream 1 -n 5", "cat --from 10us --to 30us -n 8",
 	"cat --func aclrtMemcpy* -n 5", "cat --kernel * -n 3", "where --map", "where --map --call 12 --json", "where --addr 0x124000000010", "where --addr 0x124000000010 --json",
@@ -55,7 +55,7 @@ func TestViewsOfTheCorpus(t *testing.T) {
 	flipped[len(flipped)/2] ^= 8
 	for name, trace := range map[string][]byte{
 		"rich": rich, "deep": read(testtrace.Deep(t)), "ranks": read(testtrace.Ranks(t)), "steps": read(testtrace.Steps(t, 20, 4, slow(1000))),
-		"graphs": read(testtrace.Graphs(t, 2)), "operators": read(testtrace.Operators(t)), "nothing": read(testtrace.New(t).Load()), "cut": rich[:len(rich)*6/10], "flipped": flipped,
+		"graphs": read(testtrace.Graphs(t, 2)), "operators": read(testtrace.Operators(t)), "shapes": read(testtrace.Shapes(t)), "nothing": read(testtrace.New(t).Load()), "cut": rich[:len(rich)*6/10], "flipped": flipped,
 	} {
 		lines := corpusLines
 		if name == "cut" || name == "flipped" {

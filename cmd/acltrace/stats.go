@@ -65,7 +65,7 @@ func (a *app) statsCmd() *cobra.Command {
 	c.Flags().BoolVar(&f.json, "json", false, "print JSON")
 	c.Flags().BoolVar(&f.csv, "csv", false, "print CSV: functions, or the sums of --by")
 	c.Flags().StringVar(&f.by, "by", "", "`KEY`: sum by step, operator, kernel or another key")
-	explain(c.Flags(), "by", "KEY is step, thread, stream, kernel, operator or function.")
+	explain(c.Flags(), "by", "KEY is step, thread, stream, kernel, operator, shape or function.")
 	c.Flags().IntVar(&f.top, "top", -1, "`N`: with --by: N rows and the sum of the rest; 0: all")
 	explain(c.Flags(), "top", "The rows are those with the most time in calls, or the longest steps. By default a table has 1000 rows, and JSON and CSV have all.")
 	c.Flags().BoolVar(&f.paths, "critical-path", false, "show the calls and tasks that bound the step time")

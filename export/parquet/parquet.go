@@ -73,6 +73,7 @@ type Task struct {
 	Thread        *string `parquet:"thread,optional,dict"`
 	Graph         *int64  `parquet:"graph,optional,dict"`
 	Operator      *string `parquet:"operator,optional,dict"`
+	Shapes        *string `parquet:"shapes,optional,dict"`
 }
 
 // Copy is a row in table copies.
@@ -182,13 +183,13 @@ type taskColumns struct {
 	*table
 	call, pid, tid, device, stream, kind, name, issued, from, to, measured, open, streamID, taskID *column
 
-	step, inside, launches, thread, graph, operator *column
+	step, inside, launches, thread, graph, operator, shapes *column
 }
 
 func (t *table) taskColumns() taskColumns {
 	return taskColumns{t, t.column("call"), t.column("pid"), t.column("tid"), t.column("device"), t.column("stream"), t.column("kind"), t.column("name"),
 		t.column("issued_ns"), t.column("from_ns"), t.column("to_ns"), t.column("measured"), t.column("open"), t.column("stream_id"), t.column("task_id"),
-		t.column("step"), t.column("graph_kernels"), t.column("graph_launches"), t.column("thread"), t.column("graph"), t.column("operator")}
+		t.column("step"), t.column("graph_kernels"), t.column("graph_launches"), t.column("thread"), t.column("graph"), t.column("operator"), t.column("shapes")}
 }
 
 // batchRows is the batch size: small enough for the processor's caches.
@@ -259,7 +260,7 @@ func Write(create func(table string) (io.WriteCloser, error), r *format.Reader, 
 	if err != nil {
 		return nil, err
 	}
-	w := timeline.NewWalk(r, m, &timeline.WalkOptions{Select: sel, Progress: o.Progress})
+	w := timeline.NewWalk(r, m, &timeline.WalkOptions{Select: sel, Shapes: true, Progress: o.Progress})
 	if err := w.FindSteps(); err != nil {
 		return nil, err
 	}
@@ -402,14 +403,15 @@ func (x *writer) task(t *timeline.Task) error {
 	return x.handTasks()
 }
 
-// names are the lanes and the operators that tasks name by their numbers.
+// names are the lanes, the operators and the shapes that tasks name by their numbers.
 type names struct {
 	lanes     []timeline.Lane
 	operators []string
+	shapes    []string
 }
 
 func (x *writer) handTasks() error {
-	known := names{x.lanes, x.w.Operators()}
+	known := names{x.lanes, x.w.Operators(), x.w.Shapes()}
 	return x.ended.hand(func(rows []timeline.Task) error { return x.takeTasks(rows, &known) })
 }
 
@@ -552,11 +554,15 @@ func (x *writer) taskRows(to *taskColumns, rows []*timeline.Task, known *names) 
 	}
 	steps, inside, launches := to.step.has.zeros(len(rows)), to.inside.has.zeros(len(rows)), to.launches.has.zeros(len(rows))
 	threads, graphs, operators := to.thread.has.zeros(len(rows)), to.graph.has.zeros(len(rows)), to.operator.has.zeros(len(rows))
+	shapes := to.shapes.has.zeros(len(rows))
 	for i, t := range rows {
 		to.step.put(steps, i, t.Step)
 		to.thread.name(threads, i, x.threadName(t.Thread))
 		if t.Operator != 0 {
 			to.operator.name(operators, i, valid(known.operators[t.Operator]))
+		}
+		if t.Shapes != 0 {
+			to.shapes.name(shapes, i, valid(known.shapes[t.Shapes]))
 		}
 		if t.Kind == api.GraphRun && t.Object != nil {
 			to.graph.put(graphs, i, t.Object.ID)

@@ -126,7 +126,7 @@ func New(r *format.Reader, m *api.Model, o *Options) (*Scene, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.W = timeline.NewWalk(r, m, &timeline.WalkOptions{Select: sel, OwnTimes: true, Progress: s.o.Progress})
+	s.W = timeline.NewWalk(r, m, &timeline.WalkOptions{Select: sel, OwnTimes: true, Shapes: true, Progress: s.o.Progress})
 	if err := s.W.FindSteps(); err != nil {
 		return nil, err
 	}

@@ -284,6 +284,9 @@ func (s *Scene) drawTask(l *Slice, t *timeline.Task, content uint64) error {
 		if t.Blocks > 0 {
 			l.num(keyBlocks, uint64(t.Blocks))
 		}
+		if t.Shapes != 0 {
+			l.text(keyShapes, s.Sym(s.W.ShapesOf(t)))
+		}
 	case api.GraphRun:
 		if t.Object != nil {
 			l.num(keyGraph, uint64(t.Object.ID))

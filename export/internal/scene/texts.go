@@ -43,6 +43,7 @@ const (
 	keyEndThread
 	keyOperator
 	keyPhase
+	keyShapes
 	catOperator
 	catCall
 	catTask
@@ -59,7 +60,7 @@ var fixed = []string{
 	keyError: ".error", keyUnfinished: ".unfinished", keyTruncated: ".truncated", keyRetries: ".retries", keyBracketed: ".bracketed",
 	keyOpen: ".open", keyNotAfter: ".not_after_ns", keyBlocks: ".blocks", keyPageable: ".pageable", keyStreamID: ".stream_id",
 	keyTaskID: ".task_id", keyEvent: ".event", keyGraph: ".graph", keyGraphTasks: ".graph_tasks", keyGraphKernels: ".graph_kernels", keyLost: ".lost", keyReason: ".reason",
-	keyStep: ".step", keyStepSource: ".step_source", keyUntypical: ".untypical", catStep: "step", keyDomain: ".domain", keyEndThread: ".end_thread", keyOperator: ".operator", keyPhase: ".phase", catOperator: "operator",
+	keyStep: ".step", keyStepSource: ".step_source", keyUntypical: ".untypical", catStep: "step", keyDomain: ".domain", keyEndThread: ".end_thread", keyOperator: ".operator", keyPhase: ".phase", keyShapes: ".shapes", catOperator: "operator",
 	catCall: "call", catTask: "task", catBracketed: "bracketed", catRange: "range", catGap: "gap", nameLost: "calls lost", nameNotRecorded: "not recorded",
 }
 

@@ -56,6 +56,7 @@ const (
 	KeyRet
 	KeySampled
 	KeySelection
+	KeyShapes
 	KeySimulated
 	KeyStep
 	KeyStepDiffers
@@ -112,6 +113,7 @@ var keyNames = [numKeys]string{
 	KeyRet:              "ret",
 	KeySampled:          "sampled",
 	KeySelection:        "selection",
+	KeyShapes:           "shapes",
 	KeySimulated:        "simulated",
 	KeyStep:             "step",
 	KeyStepDiffers:      "step.differs",

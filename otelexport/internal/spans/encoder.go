@@ -215,13 +215,14 @@ func New(r *format.Reader, m *api.Model, o *Options) (*Encoder, error) {
 		return nil, err
 	}
 	stacks := newStacks(r)
-	w := timeline.NewWalk(r, m, &timeline.WalkOptions{Select: sel, Stacks: stacks != nil, Progress: x.o.Progress})
+	w := timeline.NewWalk(r, m, &timeline.WalkOptions{Select: sel, Stacks: stacks != nil, Shapes: true, Progress: x.o.Progress})
 	if !x.o.NoSteps {
 		if err := w.FindSteps(); err != nil {
 			return nil, err
 		}
 	}
 	x.src.r, x.src.w, x.src.stacks = r, w, stacks
+	x.out.names.shapes = w.ShapesOf
 	x.selection = sel.String()
 	if !x.o.NoSteps && (w.StepRule().Source != step.None || w.Calls <= maxNodes && x.selection == "") {
 		x.path = path.NewFinder(w)

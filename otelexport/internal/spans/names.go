@@ -36,13 +36,14 @@ var endings = [3]string{bracket: " (not measured)", unknown: " (end unknown)"}
 type subjectKey struct {
 	fn     *api.Func
 	name   string // of the kernel or the task, or of a function that the model lacks
-	number uint64 // bytes, object, lane or device
+	number uint64 // bytes, object, shapes, lane or device
 	task   bool   // the call makes a task
 }
 
 // A nameCache holds encoded fields that many spans share: names and constant attributes.
 type nameCache struct {
 	keys     *otlp.Keys
+	shapes   func(*timeline.Task) string
 	kinds    [api.System + 1][]byte // the task attribute, by kind
 	end      []byte                 // the end attribute "unknown"
 	subjects map[subjectKey]*subject
@@ -92,6 +93,9 @@ func (n *nameCache) subject(c *timeline.HostCall, t *timeline.Task, lanes []lane
 		k.name = c.Name
 	case c.Kernel != "":
 		k.name = c.Kernel
+		if t != nil {
+			k.number = uint64(t.Shapes)
+		}
 	case t != nil:
 		k.name, k.number = t.Name, t.Bytes
 		if t.Object != nil {
@@ -147,7 +151,7 @@ func (n *nameCache) make(c *timeline.HostCall, t *timeline.Task, lanes []lane) *
 // describe sets the subject's text and attributes. It returns the name of the call's span.
 func (n *nameCache) describe(s *subject, c *timeline.HostCall, t *timeline.Task, lanes []lane) (call string) {
 	about := func(key otlp.Key, text string) {
-		s.about = otlp.PutText(nil, otlp.SpanAttributes, n.keys[key], otlp.Valid(text))
+		s.about = otlp.PutText(s.about, otlp.SpanAttributes, n.keys[key], otlp.Valid(text))
 	}
 	object := func(kind string) string {
 		if t == nil || t.Object == nil {
@@ -160,6 +164,9 @@ func (n *nameCache) describe(s *subject, c *timeline.HostCall, t *timeline.Task,
 	case c.Kernel != "":
 		about(otlp.KeyKernel, c.Kernel)
 		s.text, s.launch = c.Kernel, true
+		if t != nil && t.Shapes != 0 {
+			about(otlp.KeyShapes, n.shapes(t))
+		}
 		return "launch " + c.Kernel
 	case t != nil:
 		s.text = t.Name

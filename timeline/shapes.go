@@ -1,0 +1,143 @@
+package timeline
+
+import (
+	"iter"
+
+	"github.com/acltrace/acltrace/api"
+	"github.com/acltrace/acltrace/api/opinfo"
+	"github.com/acltrace/acltrace/format"
+)
+
+// shapesAhead reads ahead for the descriptions of launches. A thread describes a launch right after it, when the Walk may have reported the task.
+type shapesAhead struct {
+	next  func() (*format.Call, error, bool)
+	stop  func()
+	m     *api.Model
+	texts texts
+	names *opinfo.Names // with those of the trace
+	marks texts         // names in it
+	read  int           // calls so far
+	// By thread: the last launch read.
+	last []describable
+	// found are the shapes of launches that the Walk has not reached.
+	found map[uint64]int32
+	done  bool
+}
+
+// A describable is a launch that has no description yet, as far as calls were read.
+type describable struct {
+	launch uint64
+	at     int  // shapesAhead.read when it was read; 0 for none
+	open   bool // a description may follow
+}
+
+// maxBetween is the number of launches, descriptions and marks of all threads after which a launch gets no description.
+const maxBetween = 1 << 16
+
+// newShapesAhead returns nil if the trace has no descriptions.
+func newShapesAhead(r *format.Reader, m *api.Model) *shapesAhead {
+	a := &shapesAhead{m: m, found: map[uint64]int32{}, names: opinfo.Known().Extend()}
+	var funcs, describing, data []uint16
+	for _, f := range r.Schema().Functions {
+		switch g := m.Func(api.ID(f.ID)); {
+		case g == nil:
+		case g.Describes() >= 0:
+			describing = append(describing, f.ID)
+		case g.Task == api.Kernel || g.Operator != api.NoOperatorMark:
+			if funcs = append(funcs, f.ID); g.Operator != api.NoOperatorMark {
+				data = append(data, f.ID)
+			}
+		}
+	}
+	if len(describing) == 0 {
+		return nil
+	}
+	a.next, a.stop = iter.Pull2(r.CallsByStart(&format.Filter{Funcs: append(funcs, describing...), DataOf: append(data, describing...)}))
+	return a
+}
+
+// of returns the number of the shapes of a launch, 0 if the trace does not have them.
+func (a *shapesAhead) of(c *format.Call) (int32, error) {
+	for {
+		if id, ok := a.found[c.Index]; ok {
+			delete(a.found, c.Index)
+			return id, nil
+		}
+		last := a.thread(c.Thread)
+		reached := last.at > 0 && last.launch >= c.Index
+		if reached && (!last.open || last.launch > c.Index || a.read-last.at > maxBetween) || a.done {
+			return 0, nil
+		}
+		x, err, ok := a.next()
+		if err != nil {
+			return 0, err
+		}
+		if a.done = !ok; a.done {
+			continue
+		}
+		a.read++
+		a.take(x)
+	}
+}
+
+func (a *shapesAhead) thread(t uint32) *describable {
+	for int(t) >= len(a.last) {
+		a.last = append(a.last, describable{})
+	}
+	return &a.last[t]
+}
+
+// take takes the next call. The description of a task follows before another launch or the end of the operator.
+func (a *shapesAhead) take(c *format.Call) {
+	f, last := a.m.Func(api.ID(c.Func)), a.thread(c.Thread)
+	param := f.Describes()
+	switch {
+	case f.Task == api.Kernel:
+		*last = describable{c.Index, a.read, true}
+	case param < 0:
+		last.open = false
+		a.name(f, c)
+	case last.open:
+		last.open = false
+		if x, ok := opinfo.Decode(payload(c, param)); ok && len(a.found) < maxAhead {
+			a.found[last.launch] = a.texts.id(x.AppendSignature(nil, a.names))
+		}
+	}
+}
+
+// name takes the name that a mark has.
+func (a *shapesAhead) name(f *api.Func, c *format.Call) {
+	if d := payload(c, int(f.Names)); d != nil {
+		before := len(a.marks.list)
+		if a.marks.id(d); len(a.marks.list) > before {
+			a.names.Add(string(d))
+		}
+	}
+}
+
+// payload returns the content of a parameter's memory, nil if the trace lacks it or has it apart from the call.
+func payload(c *format.Call, param int) []byte {
+	for i := range c.Data {
+		if d := &c.Data[i]; int(d.Param) == param && d.Item == 0 && d.Status == format.Whole {
+			return d.Bytes
+		}
+	}
+	return nil
+}
+
+// Shapes returns the texts of shapes so far, by Task.Shapes. The list only grows.
+func (w *Walk) Shapes() []string {
+	if w.ahead.shapes == nil {
+		return nil
+	}
+	return w.ahead.shapes.texts.list
+}
+
+// ShapesOf returns the kernel type and the tensors that a launch was described with, as "MatMulV3(float16[2,3], float16[3,4]) -> float16[2,4]". It is "" if
+// the trace does not have them, or if WalkOptions.Shapes is not set.
+func (w *Walk) ShapesOf(t *Task) string {
+	if t.Shapes == 0 {
+		return ""
+	}
+	return w.ahead.shapes.texts.list[t.Shapes]
+}
