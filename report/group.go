@@ -1,11 +1,11 @@
 package report
 
 import (
-	"cmp"
 	"encoding/csv"
 	"fmt"
 	"io"
 	"strconv"
+	"strings"
 
 	"github.com/acltrace/acltrace/analyze/stats"
 	"github.com/acltrace/acltrace/format"
@@ -46,13 +46,22 @@ func Groups(w io.Writer, by string, s *stats.Stats, o *TextOptions) error {
 		case "kernel":
 			name = human.Kernel(name)
 		case "shape":
-			name += " " + cmp.Or(g.Shapes, "of unknown shapes")
+			name = strings.TrimSpace(name + " " + g.Shapes)
 		}
 		name = streamCell(name, g.Object)
 		Printf(t, "%s%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t  %s\n", span(&g), human.Count(g.Calls), badCount(g.Failed), human.Count(g.Launches), inside, human.Count(g.Copies), human.Bytes(g.Bytes), human.Duration(g.HostNS), human.Duration(g.WaitedNS),
 			device, process, name)
 	}
-	return t.Flush()
+	if err := t.Flush(); err != nil || by != "shape" {
+		return err
+	}
+	for i := range s.Groups {
+		if s.Groups[i].Shapes != "" {
+			return nil
+		}
+	}
+	Printf(w, "the trace has no shapes: record with --operators shapes, and with CANN 8.5 or newer\n")
+	return nil
 }
 
 // streamCell names a stream as viewers do, and as cat does if that is known: "stream 1 (stream#3)".

@@ -14,13 +14,14 @@ import (
 // InfoOperators says where a trace has the names of operators from.
 type InfoOperators struct {
 	Phases       uint64 `json:"phases"`            // phases with a name that the operators' library reported
-	Descriptions uint64 `json:"descriptions"`      // descriptions of captured operators, which have names and shapes
+	Descriptions uint64 `json:"descriptions"`      // descriptions of operators' tasks, which have kernel types and shapes
+	Asked        bool   `json:"asked,omitempty"`   // the recorder told operators that the runtime wants a description of each task
 	Missing      string `json:"missing,omitempty"` // why a trace of a program with operators has no phases
 }
 
 // newInfoOperators returns nil if the trace shows no operators.
 func newInfoOperators(m *format.Meta, of *api.Model, counts *format.Counts) *InfoOperators {
-	var in InfoOperators
+	in := InfoOperators{Asked: m.Tracer.Operators == format.OperatorShapes}
 	for _, c := range counts.Functions {
 		switch f := of.Func(api.ID(c.Func)); {
 		case f == nil:
@@ -63,7 +64,10 @@ func (in *Info) operatorRows(row RowFunc) {
 	if o.Missing != "" {
 		text = "no phases: " + o.Missing
 	}
-	if o.Descriptions > 0 {
+	switch {
+	case o.Asked:
+		text += fmt.Sprintf("; %s of tasks: the recorder told operators that the runtime wants them, and kept those that it does not want", human.Plural(o.Descriptions, "description"))
+	case o.Descriptions > 0:
 		text += fmt.Sprintf("; %s of captured operators", human.Plural(o.Descriptions, "description"))
 	}
 	row("operators", "%s", text)

@@ -69,6 +69,7 @@ type line struct {
 	Ret    *int64         `json:"ret"`                        // returned value; nil for a call that never returned, or a function without a result
 	NoEnd  bool           `json:"no_end,omitempty"`           // the end was not seen, so the call may be over
 	Cut    bool           `json:"cut,omitempty"`              // the recording ended during the call
+	Kept   bool           `json:"kept,omitempty"`             // the recorder answered the call, and the runtime did not get it
 	Error  string         `json:"error,omitempty"`            // name of the returned error
 	Args   map[string]any `json:"args"`                       // arguments by parameter; addresses and handles are hexadecimal strings
 	Stack  []string       `json:"stack,omitempty"`            // call stack, innermost frame first
@@ -474,6 +475,9 @@ func (p *printer) text(dst []byte, e *timeline.Event, tid int) []byte {
 	for i := range p.waitsFor {
 		dst = append(append(dst, ' '), p.waitsFor[i].String()...)
 	}
+	if c.Flags&format.Kept != 0 {
+		dst = append(dst, " kept by the recorder"...)
+	}
 	if e.Part.Replaces() {
 		dst = strconv.AppendUint(append(dst, " replaces the task of call "...), e.Part.Of, 10)
 	}
@@ -492,7 +496,7 @@ func (p *printer) text(dst []byte, e *timeline.Event, tid int) []byte {
 
 func object(r *format.Reader, m *api.Model, s *timeline.State, accesses *access.Calls, e *timeline.Event, late []format.Data, pid, tid int) *line {
 	c := e.Call
-	l := &line{I: c.Index, Func: r.Schema().FuncName(c.Func), PID: pid, TID: tid, Time: c.Start, Dur: c.End - c.Start, NoEnd: c.Flags&format.NoEnd != 0, Cut: c.Flags&format.Cut != 0, Kernel: e.Kernel, Args: map[string]any{}}
+	l := &line{I: c.Index, Func: r.Schema().FuncName(c.Func), PID: pid, TID: tid, Time: c.Start, Dur: c.End - c.Start, NoEnd: c.Flags&format.NoEnd != 0, Cut: c.Flags&format.Cut != 0, Kept: c.Flags&format.Kept != 0, Kernel: e.Kernel, Args: map[string]any{}}
 	if timeline.Hung(e.Fn, c.Flags) {
 		l.Error = timeline.NeverReturned
 	}

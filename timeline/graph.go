@@ -47,12 +47,12 @@ type contents struct {
 // work is what a launch does.
 type work struct{ operator, shapes string }
 
-func (g Graph) contents(w *Walk) contents {
+func (g Graph) contents(workOf func(*Task) work) contents {
 	c := contents{kernels: map[string]uint64{}, operators: map[work]uint64{}}
 	g.g.Running(func(t *Task) {
 		if t.Kind == api.Kernel {
 			c.kernels[t.Name]++
-			c.operators[work{w.OperatorOf(t), w.ShapesOf(t)}]++
+			c.operators[workOf(t)]++
 		}
 		c.reads = c.reads || t.Direction() == "DtoH"
 	})

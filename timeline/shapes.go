@@ -34,6 +34,9 @@ type describable struct {
 // maxBetween is the number of launches, descriptions and marks of all threads after which a launch gets no description.
 const maxBetween = 1 << 16
 
+// maxFound bounds shapesAhead.found. Further launches have no shapes.
+const maxFound = 1 << 20
+
 // newShapesAhead returns nil if the trace has no descriptions.
 func newShapesAhead(r *format.Reader, m *api.Model) *shapesAhead {
 	a := &shapesAhead{m: m, found: map[uint64]int32{}, names: opinfo.Known().Extend()}
@@ -99,7 +102,7 @@ func (a *shapesAhead) take(c *format.Call) {
 		a.name(f, c)
 	case last.open:
 		last.open = false
-		if x, ok := opinfo.Decode(payload(c, param)); ok && len(a.found) < maxAhead {
+		if x, ok := opinfo.Decode(payload(c, param)); ok && len(a.found) < maxFound {
 			a.found[last.launch] = a.texts.id(x.AppendSignature(nil, a.names))
 		}
 	}
@@ -123,21 +126,4 @@ func payload(c *format.Call, param int) []byte {
 		}
 	}
 	return nil
-}
-
-// Shapes returns the texts of shapes so far, by Task.Shapes. The list only grows.
-func (w *Walk) Shapes() []string {
-	if w.ahead.shapes == nil {
-		return nil
-	}
-	return w.ahead.shapes.texts.list
-}
-
-// ShapesOf returns the kernel type and the tensors that a launch was described with, as "MatMulV3(float16[2,3], float16[3,4]) -> float16[2,4]". It is "" if
-// the trace does not have them, or if WalkOptions.Shapes is not set.
-func (w *Walk) ShapesOf(t *Task) string {
-	if t.Shapes == 0 {
-		return ""
-	}
-	return w.ahead.shapes.texts.list[t.Shapes]
 }

@@ -39,10 +39,13 @@ type Task struct {
 	Unpinned bool
 
 	skip bool // not selected
-	// Operator is the number of the operator that launched the task, 0 for none. See Walk.OperatorOf.
-	Operator int32
-	// Shapes is the number of what the launch was described with, 0 for none. See Walk.ShapesOf.
-	Shapes int32
+	Origin
+}
+
+// Origin has the numbers of what launched a task, 0 for nothing known.
+type Origin struct {
+	Operator int32 // see Walk.OperatorOf
+	Shapes   int32 // of the tensors, see Walk.ShapesOf
 }
 
 // Duration returns the time on the device, in nanoseconds. If it was not measured, it is the longest possible one.

@@ -438,7 +438,7 @@ func (w *Walk) attempt(e *Event, ok bool, h *HostCall) {
 func (w *Walk) task(e *Event, task *Task) *lane {
 	c, f := e.Call, e.Fn
 	ln := w.laneOf(e)
-	*task = Task{skip: w.now.skip, Call: c.Index, Index: -1, Fn: f, Operator: w.s.operators.names.ids[e.Operator], Kind: f.Task, Process: e.Process, Thread: c.Thread, Issued: c.Start, Returned: c.End, From: c.Start, To: -1,
+	*task = Task{skip: w.now.skip, Call: c.Index, Index: -1, Fn: f, Origin: Origin{Operator: w.s.operators.names.ids[e.Operator]}, Kind: f.Task, Process: e.Process, Thread: c.Thread, Issued: c.Start, Returned: c.End, From: c.Start, To: -1,
 		Lane: ln.index, Step: -1}
 	switch f.Task {
 	case api.Kernel:
@@ -602,7 +602,7 @@ func (w *Walk) runs(e *Event) error {
 	if g == nil {
 		return nil
 	}
-	w.graphs.roles.set(o, Graph{g}.contents(w))
+	w.graphs.roles.set(o, Graph{g}.contents(func(t *Task) work { return work{w.OperatorOf(t), w.ShapesOf(t)} }))
 	if w.v.Graph == nil {
 		return nil
 	}
@@ -732,7 +732,7 @@ func (w *Walk) finish() error {
 // nodeTask returns the task that a call puts into a graph.
 func (w *Walk) nodeTask(e *Event) *Task {
 	c := e.Call
-	t := &Task{Call: c.Index, Index: -1, Fn: e.Fn, Operator: w.s.operators.names.ids[e.Operator], Process: e.Process, Thread: c.Thread, Issued: c.Start, Returned: c.End}
+	t := &Task{Call: c.Index, Index: -1, Fn: e.Fn, Origin: Origin{Operator: w.s.operators.names.ids[e.Operator]}, Process: e.Process, Thread: c.Thread, Issued: c.Start, Returned: c.End}
 	if e.Fn.Task != api.NoTask {
 		w.task(e, t)
 	}

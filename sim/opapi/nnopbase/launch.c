@@ -81,6 +81,45 @@ static uint64_t text_id(const char *const *parts, size_t n)
 
 #define TEXT_ID(...) text_id((const char *const[]){__VA_ARGS__}, sizeof((const char *const[]){__VA_ARGS__}) / sizeof(char *))
 
+/* Whether a view covers its memory without a gap, with its dims in an order, the outermost first. */
+static bool dense(const aclsim_operator_tensor *t, const int64_t *dims, const uint8_t *order)
+{
+	int64_t size = 1;
+
+	for (int i = t->num_dims - 1; i >= 0; i--) {
+		if (dims[order[i]] != 1 && dims[t->num_dims + order[i]] != size)
+			return false;
+		size *= dims[order[i]];
+	}
+	return true;
+}
+
+/*
+ * Writes a tensor's dims as its memory has them. A storage of one dimension, as PyTorch's, says little: a view that covers its memory has its dims in
+ * the order of the strides, so that a transposed matrix is that of the storage, and the library makes another view contiguous. In public profiles of PyTorch on a
+ * device, products of matrices have such shapes.
+ */
+static void memory_dims(uint32_t *to, const aclsim_operator_tensor *t, const int64_t *dims)
+{
+	const int64_t *strides = dims + t->num_dims, *storage = strides + t->num_dims;
+	uint8_t as_given[8] = {0, 1, 2, 3, 4, 5, 6, 7}, order[8];
+
+	if (t->num_storage_dims != 1 || t->num_dims < 2 || t->num_dims > 8) {
+		for (int i = 0; i < t->num_storage_dims && i < 8; i++)
+			to[i] = (uint32_t)storage[i];
+		return;
+	}
+	for (int i = 0; i < t->num_dims; i++) {
+		int k = i;
+		for (; k > 0 && strides[order[k - 1]] < strides[i]; k--)
+			order[k] = order[k - 1];
+		order[k] = (uint8_t)i;
+	}
+	bool turned = !dense(t, dims, as_given) && dense(t, dims, order);
+	for (int i = 0; i < t->num_dims; i++)
+		to[i] = (uint32_t)dims[turned ? order[i] : i];
+}
+
 static void describe_tensors(description *d, const aclsim_operator_block *b, uint8_t role)
 {
 	const aclsim_operator_tensor *t = (const void *)((const char *)b + b->tensors);
@@ -88,13 +127,12 @@ static void describe_tensors(description *d, const aclsim_operator_block *b, uin
 	for (uint32_t i = 0; i < b->num_tensors && d->num_tensors < MAX_DESCRIBED; i++, t++) {
 		if (!(t->role & role) || t->flags & ACLSIM_OPERATOR_ABSENT)
 			continue;
-		const int64_t *storage = (const int64_t *)((const char *)b + t->dims) + 2 * t->num_dims;
 		uint32_t k = d->num_tensors++;
 		d->tensors[k].is_output = role == ACLSIM_OPERATOR_OUT;
 		d->tensors[k].format = (uint32_t)t->format;
 		d->tensors[k].dtype = (uint32_t)t->dtype;
-		for (int j = 0; j < 8; j++)
-			d->tensors[k].dims[j] = j < t->num_storage_dims ? (uint32_t)storage[j] : 0;
+		memset(d->tensors[k].dims, 0, sizeof d->tensors[k].dims);
+		memory_dims(d->tensors[k].dims, t, (const int64_t *)((const char *)b + t->dims));
 	}
 }
 

@@ -61,6 +61,18 @@ static void captured(char *memory)
 	OK(aclnnInplaceAdd(NULL, 0, e, stream));
 	memcpy(&d, described, sizeof d < described_size ? sizeof d : described_size);
 	CHECK(d.count == 3 && d.tensors[2].output == 1);
+	/* Dims are those of the memory, if the storage's are not more. */
+	static const struct { int64_t dims[3], strides[3]; uint32_t want[4]; } views[] = {
+		{{2, 3, 4}, {12, 4, 1}, {2, 3, 4}}, {{2, 3, 4}, {1, 8, 2}, {3, 4, 2}}, {{2, 3, 4}, {100, 4, 1}, {2, 3, 4}}, {{1, 3, 4}, {1, 4, 1}, {1, 3, 4}}, {{2, 3, 4}, {0, 4, 1}, {2, 3, 4}},
+	};
+	for (size_t i = 0; i < sizeof views / sizeof *views; i++) {
+		int64_t all = 200;
+		aclTensor *v = aclCreateTensor(views[i].dims, 3, F16, views[i].strides, 0, ND, &all, 1, memory);
+		OK(aclnnInplaceAddGetWorkspaceSize(v, v, alpha, &size, &e));
+		OK(aclnnInplaceAdd(NULL, 0, e, stream));
+		memcpy(&d, described, sizeof d < described_size ? sizeof d : described_size);
+		CHECK(!memcmp(d.tensors[0].dims, views[i].want, sizeof views[i].want));
+	}
 	on.cacheOpInfoSwitch = 0;
 	OK(aclrtSetStreamAttribute(stream, ACL_STREAM_ATTR_CACHE_OP_INFO, &on));
 	OK(aclmdlRICaptureEnd(stream, &model));
