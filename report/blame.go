@@ -65,7 +65,7 @@ func blameRows(rep *blame.Report) *pairs {
 	rows.add("trace", "%s: %s", rep.Trace, made)
 	rows.add("begun", "%s", begunText(rep))
 	if f := rep.Failure; f != nil {
-		rows.mark(markBad, "failed", "call %d %s: %s", f.Index, f.Func, cmp.Or(f.Error, "never returned"))
+		rows.mark(markBad, "failed", "call %d %s%s: %s", f.Index, f.Func, operatorText("in", &f.Operator), cmp.Or(f.Error, "never returned"))
 		rows.add("", "%s, %s", placeOf(f), wall(rep.Begun+f.Start))
 		for i, s := range f.Stack {
 			rows.add(label("from", i), "%s", s)
@@ -499,11 +499,19 @@ func momentOf(c *blame.Call) string {
 func callName(c *blame.Call) string {
 	switch {
 	case c.Kernel != "" && c.Blocks > 0:
-		return fmt.Sprintf("%s, kernel %s with block dim %d", c.Func, human.Kernel(c.Kernel), c.Blocks)
+		return fmt.Sprintf("%s, kernel %s with block dim %d%s", c.Func, human.Kernel(c.Kernel), c.Blocks, operatorText("of", &c.Operator))
 	case c.Kernel != "":
-		return fmt.Sprintf("%s, kernel %s", c.Func, human.Kernel(c.Kernel))
+		return fmt.Sprintf("%s, kernel %s%s", c.Func, human.Kernel(c.Kernel), operatorText("of", &c.Operator))
 	}
-	return c.Func
+	return c.Func + operatorText("in", &c.Operator)
+}
+
+// operatorText names an operator and its phase: " of operator aclnnAdd (phase two)". It returns "" for none.
+func operatorText(preposition string, o *blame.Operator) string {
+	if o.Operator == "" {
+		return ""
+	}
+	return fmt.Sprintf(" %s operator %s (%s)", preposition, o.Operator, o.Phase)
 }
 
 // placeOf says on which stream and thread a call was made, and when.

@@ -119,7 +119,7 @@ func reasonText(x *blame.Suspect, r *blame.Reason) string {
 	case blame.Waiting:
 		return "its stream waits for " + waitText(r.Wait)
 	case blame.CapturedLaunch:
-		text := fmt.Sprintf("it runs %s, which call %d of the capture launched, and which the runtime's message names", human.Kernel(r.Kernel), r.Call)
+		text := fmt.Sprintf("it runs %s%s, which call %d of the capture launched, and which the runtime's message names", human.Kernel(r.Kernel), operatorText("of", &r.Operator), r.Call)
 		if r.Addr != 0 {
 			text += fmt.Sprintf("; the launch uses memory at %s, which the message names too", r.Addr)
 		}

@@ -60,9 +60,9 @@ func (s *State) Apply(process uint32, c *format.Call) *Event {
 		return e
 	}
 	if f.Operator == api.NoOperatorMark {
-		e.Operator = s.operators.call(f, c)
+		e.Operator, e.Phase = s.operators.call(f, c)
 	} else {
-		e.begun, e.Operator = s.operators.mark(f, c, process, e.nameBytes())
+		e.begun = s.operators.mark(f, c, process, e)
 	}
 	h := s.handlers(f)
 	for _, p := range h.using {

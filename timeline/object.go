@@ -103,7 +103,8 @@ type Event struct {
 	Kernel  string // for a launch, "" if unknown
 	// Operator is the outermost operator that is open on the thread, with the marks that begin and end it; "" for none.
 	Operator string
-	Stream   *Object // named by the call; nil for a default stream and if there is none
+	Phase    operator.Phase // of Operator, 0 for none
+	Stream   *Object        // named by the call; nil for a default stream and if there is none
 	// Captured is set if a graph takes the task of the call, so that it does not run now. It is the graph, or the stream that began the capture
 	// while that goes on, or the task group that the call updates.
 	Captured *Object

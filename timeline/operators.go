@@ -1,8 +1,6 @@
 package timeline
 
 import (
-	"cmp"
-
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/api/opinfo"
 	"github.com/acltrace/acltrace/format"
@@ -17,31 +15,44 @@ type operators struct {
 }
 
 // call takes a call that is no mark, and returns the operator that it is in, "" for none.
-func (o *operators) call(f *api.Func, c *format.Call) string {
+func (o *operators) call(f *api.Func, c *format.Call) (string, operator.Phase) {
 	o.Call(c.Thread, f, c.End)
 	return o.outermost(c.Thread)
 }
 
-// mark takes a mark, and returns the part that begins with it, nil for none, and the operator that it is in.
-func (o *operators) mark(f *api.Func, c *format.Call, process uint32, name []byte) (begun *operator.Part, in string) {
-	ends := o.outermost(c.Thread)
+// mark takes the mark of an event, sets the event's operator, and returns the part that begins with the mark, nil for none.
+func (o *operators) mark(f *api.Func, c *format.Call, process uint32, e *Event) (begun *operator.Part) {
+	e.Operator, e.Phase = o.outermost(c.Thread) // the mark may end it
 	m := markOf(f, c, process)
 	before := len(o.names.list)
-	if m.Name = o.names.of(name); len(o.names.list) > before {
+	if m.Name = o.names.of(e.nameBytes()); len(o.names.list) > before {
 		if o.known == nil {
 			o.known = opinfo.Known().Extend()
 		}
 		o.known.Add(m.Name)
 	}
 	begun = o.Apply(m)
-	return begun, cmp.Or(o.outermost(c.Thread), ends)
+	if name, phase := o.outermost(c.Thread); name != "" {
+		e.Operator, e.Phase = name, phase
+	}
+	return begun
 }
 
-func (o *operators) outermost(thread uint32) string {
+func (o *operators) outermost(thread uint32) (string, operator.Phase) {
 	if p := o.Outermost(thread); p != nil {
-		return p.Name
+		return p.Name, p.Phase
 	}
-	return ""
+	return "", 0
+}
+
+// OpenOperators finishes the State at the end of its calls, and returns for each thread the outermost operator that has begun and not ended, nil for none.
+func (s *State) OpenOperators(threads int) []*operator.Part {
+	s.operators.Finish()
+	open := make([]*operator.Part, threads)
+	for i := range open {
+		open[i] = s.operators.Outermost(uint32(i))
+	}
+	return open
 }
 
 // markOf returns the mark of a call, without its name.

@@ -23,6 +23,7 @@ import (
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/timeline"
 	"github.com/acltrace/acltrace/timeline/access"
+	"github.com/acltrace/acltrace/timeline/operator"
 )
 
 // Options name the failure, if the trace shows none or several. nil means what find chooses.
@@ -35,9 +36,10 @@ type Options struct {
 
 // A Call identifies a recorded call.
 type Call struct {
-	Index  uint64         `json:"call"`                // call number
-	Func   string         `json:"func"`                // function
-	Kernel string         `json:"kernel,omitempty"`    // name of the launched kernel
+	Index  uint64 `json:"call"`             // call number
+	Func   string `json:"func"`             // function
+	Kernel string `json:"kernel,omitempty"` // name of the launched kernel
+	Operator
 	PID    int            `json:"pid"`                 // process id
 	TID    int            `json:"tid"`                 // thread id
 	Start  int64          `json:"start_ns"`            // start of the call
@@ -47,6 +49,20 @@ type Call struct {
 	Task   *format.TaskID `json:"task,omitempty"`      // the runtime's ids of the task
 	Blocks uint32         `json:"block_dim,omitempty"` // number of blocks of a launch
 	Stack  []string       `json:"stack,omitempty"`     // innermost frame first, if the recording kept stacks
+}
+
+// An Operator is the outermost operator in which a thread makes a call.
+type Operator struct {
+	Operator string `json:"operator,omitempty"`       // the outermost operator around the call
+	Phase    string `json:"operator_phase,omitempty"` // phase of the operator: "phase one" takes the arguments, "phase two" launches
+}
+
+// operatorOf returns the operator of a call.
+func operatorOf(name string, phase operator.Phase) Operator {
+	if name == "" {
+		return Operator{}
+	}
+	return Operator{name, phase.String()}
 }
 
 // A Place locates an address in an allocation.
@@ -716,7 +732,7 @@ func (b *blamer) forkedFrom(thread uint32) int {
 
 func describe(r *format.Reader, m *api.Model, e *timeline.Event) *Call {
 	c := e.Call
-	d := &Call{Index: c.Index, Func: r.Schema().FuncName(c.Func), Kernel: e.Kernel, Start: c.Start, End: c.End, Blocks: timeline.Blocks(e)}
+	d := &Call{Index: c.Index, Func: r.Schema().FuncName(c.Func), Kernel: e.Kernel, Operator: operatorOf(e.Operator, e.Phase), Start: c.Start, End: c.End, Blocks: timeline.Blocks(e)}
 	if th := r.Threads(); int(c.Thread) < len(th) {
 		d.TID = th[c.Thread].TID
 		if ps := r.Processes(); int(th[c.Thread].Process) < len(ps) {

@@ -7,8 +7,10 @@ import (
 	"strings"
 
 	"github.com/acltrace/acltrace/analyze/ranks"
+	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/internal/human"
+	"github.com/acltrace/acltrace/timeline"
 )
 
 // Died is a process that crashed: see format.Process.Crashed.
@@ -26,6 +28,7 @@ type LastCall struct {
 	Call     uint64 `json:"call"`     // call number
 	Func     string `json:"func"`     // function
 	Returned bool   `json:"returned"` // the call had returned
+	Operator        // which the thread had begun, and not ended
 }
 
 func (d *Died) String() string {
@@ -38,6 +41,9 @@ func (d *Died) String() string {
 		where := "in"
 		if l.Returned {
 			where = "after"
+		}
+		if l.Operator.Operator != "" {
+			where = fmt.Sprintf("in operator %s (%s) %s", l.Operator.Operator, l.Phase, where)
 		}
 		s += fmt.Sprintf("%s thread %d %s call %d %s", map[bool]string{true: ":", false: ","}[i == 0], l.TID, where, l.Call, l.Func)
 	}
@@ -55,9 +61,16 @@ func (b *blamer) died() error {
 		if err != nil {
 			return err
 		}
-		if int(c.Thread) < len(last) {
-			last[c.Thread] = LastCall{threads[c.Thread].TID, c.Index, b.r.Schema().FuncName(c.Func), c.Flags&format.Unfinished == 0}
+		if f := b.m.Func(api.ID(c.Func)); int(c.Thread) < len(last) && (f == nil || f.Operator == api.NoOperatorMark) {
+			last[c.Thread] = LastCall{TID: threads[c.Thread].TID, Call: c.Index, Func: b.r.Schema().FuncName(c.Func), Returned: c.Flags&format.Unfinished == 0}
 		}
+	}
+	operators, err := b.openOperators()
+	if err != nil {
+		return err
+	}
+	for i := range operators {
+		last[i].Operator = operators[i]
 	}
 	for i := range procs {
 		p := &procs[i]
@@ -82,6 +95,36 @@ func (b *blamer) died() error {
 		return cmp.Compare(x.EndNS, y.EndNS)
 	})
 	return nil
+}
+
+// openOperators returns for each thread the operator in which its calls end. It returns nil if the trace has no operators.
+func (b *blamer) openOperators() ([]Operator, error) {
+	s, err := b.eachMarked(func(*timeline.Event) {})
+	if s == nil || err != nil {
+		return nil, err
+	}
+	out := make([]Operator, len(b.r.Threads()))
+	for i, p := range s.OpenOperators(len(out)) {
+		if p != nil {
+			out[i] = operatorOf(p.Name, p.Phase)
+		}
+	}
+	return out, nil
+}
+
+// eachMarked reports the calls of a trace with operators, and returns the State at its end. It returns nil and reports none if the trace has no operators.
+func (b *blamer) eachMarked(see func(*timeline.Event)) (*timeline.State, error) {
+	if marked, err := timeline.Has(b.r, b.m, func(f *api.Func) bool { return f.Operator != api.NoOperatorMark }); !marked || err != nil {
+		return nil, err
+	}
+	s := timeline.NewState(b.m).Read(b.r)
+	for c, err := range b.r.CallsByStart(nil) {
+		if err != nil {
+			return nil, err
+		}
+		see(s.Apply(b.r.ProcessOf(c.Thread), c))
+	}
+	return s, nil
 }
 
 // behind finds the ranks that did not call a collective that others called, if a wait failed: it may wait for them.

@@ -332,5 +332,15 @@ func (b *blamer) odds() error {
 		}
 		x.Call = *describe(b.r, b.m, &timeline.Event{Call: c, Fn: b.m.Func(api.ID(c.Func)), Kernel: x.Kernel})
 	}
-	return nil
+	if len(b.rep.Odds) == 0 {
+		return nil
+	}
+	_, err := b.eachMarked(func(e *timeline.Event) {
+		for i := range b.rep.Odds {
+			if x := &b.rep.Odds[i]; x.Index == e.Call.Index {
+				x.Operator = operatorOf(e.Operator, e.Phase)
+			}
+		}
+	})
+	return err
 }

@@ -64,6 +64,7 @@ type Reason struct {
 	Exceeded *Exceeded
 	Call     uint64
 	Kernel   string
+	Operator Operator // of Call
 	Fault    *faults.Finding
 }
 

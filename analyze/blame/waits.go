@@ -155,7 +155,7 @@ func (b *blamer) captured(e *timeline.Event, kernel string, accesses []access.Ac
 	if e.Captured == nil || kernel == "" || !b.names(kernel) {
 		return
 	}
-	r, score := &Reason{Kind: CapturedLaunch, Call: e.Call.Index, Kernel: kernel}, sameKernel
+	r, score := &Reason{Kind: CapturedLaunch, Call: e.Call.Index, Kernel: kernel, Operator: operatorOf(e.Operator, e.Phase)}, sameKernel
 	for _, t := range accesses {
 		o, _, ok := s.FindEnd(e.Process, t.Addr)
 		for _, addr := range b.evidence.addrs {

@@ -51,33 +51,23 @@ func operators(tb testing.TB, describe func(s *Sequence, name string, blocks uin
 	s.prologue()
 	s.Now = 10_000
 	launch := func(blocks uint64) { s.Then("aclrtLaunchKernel", A(Function, blocks, DeviceB, 64, StreamA)) }
-	mark := func(name string, args []uint64, mods ...Mod) {
-		s.Now += 20
-		s.Call(s.Thread, s.Now, s.Now, name, args, mods...)
-	}
-	one := func(name, inner string, executor uint64) {
-		mark("InitL2Phase1Context", A(0x10, 0x7ffe0020), Text("name", name))
-		if inner != "" {
-			mark("InitL0Context", A(0x10, executor), Text("name", inner))
-			mark("OpDfxGuardEnd", A(0))
-		}
-		mark("OpDfxGuardEnd", A(executor))
-	}
 	two := func(name string, executor, blocks uint64) {
-		mark("InitL2Phase2Context", A(0x10, executor), Text("name", name))
-		mark("CommonOpExecutorRun", A(0, 0, executor, StreamA))
-		launch(blocks)
-		if describe != nil {
-			describe(s, name, uint32(blocks))
-		}
-		mark("OpDfxGuardEnd", A(0))
+		s.PhaseTwo(name, executor, func() {
+			launch(blocks)
+			if describe != nil {
+				describe(s, name, uint32(blocks))
+			}
+		})
 	}
 	inner := "Add"
 	if describe != nil {
 		inner = "AddMine"
 	}
-	one("aclnnAdd", inner, 0x7000)
-	one("aclnnMul", "", 0x7100)
+	s.PhaseOne("aclnnAdd", 0x7000, func() {
+		s.Mark("InitL0Context", A(0x10, 0x7000), Text("name", inner))
+		s.Mark("OpDfxGuardEnd", A(0))
+	})
+	s.PhaseOne("aclnnMul", 0x7100, nil)
 	s.Thread = 1
 	two("aclnnAdd", 0x7000, 1)
 	two("aclnnMul", 0x7100, 2)
@@ -91,10 +81,36 @@ func operators(tb testing.TB, describe func(s *Sequence, name string, blocks uin
 	for range 3 {
 		s.Then("aclmdlRIExecuteAsync", A(0x9000, StreamA))
 	}
-	mark("NnopbaseGetExecutor", A(0x20, 0x10), Text("opType", "Cast"))
-	mark("NnopbaseRunForWorkspace", A(0x7500, 0x7ffe0000))
-	mark("NnopbaseRunWithWorkspace", A(0x7500, StreamA, 0, 0))
+	s.Mark("NnopbaseGetExecutor", A(0x20, 0x10), Text("opType", "Cast"))
+	s.Mark("NnopbaseRunForWorkspace", A(0x7500, 0x7ffe0000))
+	s.Mark("NnopbaseRunWithWorkspace", A(0x7500, StreamA, 0, 0))
 	launch(3)
 	s.Then("aclrtSynchronizeStream", A(StreamA))
 	return s.Load()
+}
+
+// Mark adds the mark of an operator.
+func (s *Sequence) Mark(name string, args []uint64, mods ...Mod) {
+	s.tb.Helper()
+	s.Now += 20
+	s.Call(s.Thread, s.Now, s.Now, name, args, mods...)
+}
+
+// PhaseOne adds the phase of an operator that makes an executor, and the calls in it; nil for none.
+func (s *Sequence) PhaseOne(name string, executor uint64, calls func()) {
+	s.tb.Helper()
+	s.Mark("InitL2Phase1Context", A(0x10, 0x7ffe0020), Text("name", name))
+	if calls != nil {
+		calls()
+	}
+	s.Mark("OpDfxGuardEnd", A(executor))
+}
+
+// PhaseTwo adds the phase of an operator that launches, with the calls in it.
+func (s *Sequence) PhaseTwo(name string, executor uint64, calls func()) {
+	s.tb.Helper()
+	s.Mark("InitL2Phase2Context", A(0x10, executor), Text("name", name))
+	s.Mark("CommonOpExecutorRun", A(0, 0, executor, StreamA))
+	calls()
+	s.Mark("OpDfxGuardEnd", A(0))
 }
