@@ -7,6 +7,7 @@
 //   - thread
 //   - the program's ranges around the call, outermost first; numbers are removed, so that a loop is one frame
 //   - the program's functions, if the trace has call stacks (`acltrace record --stacks`)
+//   - the operator that the call is in, the outermost one ("aclnnAdd")
 //   - the runtime function; in imported profiles it may be below an enclosing one
 //   - the call's task, if any: the kernel, or the copy with its direction, as a device frame ("npu::MatMul"), which
 //     viewers color differently. The host time of a call that waits for its task, such as a copy that is not on a stream, has no device
@@ -62,12 +63,13 @@ const (
 
 // key identifies a sample: its calls agree on these fields.
 type key struct {
-	thread uint32
-	stack  uint64 // 0 if none
-	phase  string // range names, each after a phaseMark
-	fn     string
-	lane   int    // -1 for a call without a task
-	task   string // task name
+	thread   uint32
+	stack    uint64 // 0 if none
+	phase    string // range names, each after a phaseMark
+	operator string // "" if none, or if phase has it
+	fn       string
+	lane     int    // -1 for a call without a task
+	task     string // task name
 }
 
 type builder struct {
@@ -106,11 +108,12 @@ type phases struct {
 
 // An outer is a call with nested calls, as in an imported profile.
 type outer struct {
-	end    int64
-	fn     string
-	phase  string // around the call
-	inner  string // around its nested calls, "" until there is one
-	sample *profile.Sample
+	end      int64
+	fn       string
+	phase    string // around the call
+	operator string // as in key
+	inner    string // around its nested calls, "" until there is one
+	sample   *profile.Sample
 }
 
 const phaseMark = "\x00"
@@ -305,14 +308,17 @@ func (b *builder) phase(t *phases, c *timeline.HostCall) string {
 
 func (b *builder) call(c *timeline.HostCall, task *timeline.Task, stack uint64) {
 	t := b.thread(c.Thread)
-	k := key{thread: c.Thread, stack: stack, phase: b.phase(t, c), fn: c.Name, lane: -1}
+	k := key{thread: c.Thread, stack: stack, phase: b.phase(t, c), operator: b.w.Event().Operator, fn: c.Name, lane: -1}
 	end := b.w.CallEnd(c)
 	in := t.in(c, end)
 	if in != nil {
 		if in.inner == "" {
 			in.inner = in.phase + phaseMark + in.fn
+			if in.operator != "" {
+				in.inner = in.phase + phaseMark + in.operator + phaseMark + in.fn
+			}
 		}
-		k.phase = in.inner
+		k.phase, k.operator = in.inner, ""
 	}
 	var bytes uint64
 	var launched, took int64
@@ -342,13 +348,13 @@ func (b *builder) call(c *timeline.HostCall, task *timeline.Task, stack uint64) 
 		in.sample.Value[hostTime] -= end - c.Start
 	}
 	if end > c.Start && len(t.calls) < maxDepth {
-		t.calls = append(t.calls, outer{end: end, fn: c.Name, phase: k.phase, sample: s})
+		t.calls = append(t.calls, outer{end: end, fn: c.Name, phase: k.phase, operator: k.operator, sample: s})
 	}
 }
 
-// sampleOf returns the sample with a key. It looks at recent ones first, which is faster than to hash three texts.
+// sampleOf returns the sample with a key. It looks at recent ones first, which is faster than to hash four texts.
 func (b *builder) sampleOf(k key) *profile.Sample {
-	r := &b.recent[(len(k.fn)+7*len(k.task)+31*int(k.thread)+11*k.lane)&(len(b.recent)-1)]
+	r := &b.recent[(len(k.fn)+7*len(k.task)+13*len(k.operator)+31*int(k.thread)+11*k.lane)&(len(b.recent)-1)]
 	if r.key == k && r.sample != nil {
 		return r.sample
 	}
@@ -390,6 +396,9 @@ func (b *builder) sample(k *key) *profile.Sample {
 		}
 	}
 	s.Location = append(s.Location, b.location(th.Process, k.fn))
+	if k.operator != "" {
+		s.Location = append(s.Location, b.location(th.Process, k.operator))
+	}
 	if k.stack != 0 {
 		for _, f := range b.stacks.Frames(th.Process, k.stack) {
 			if f.Cut != "" {
