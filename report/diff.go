@@ -43,6 +43,9 @@ func DiffText(w io.Writer, d *diff.Diff, all bool, o *TextOptions) error {
 	if err := changesText(w, d, all, o); err != nil {
 		return err
 	}
+	if err := operatorsText(w, d, all, o); err != nil {
+		return err
+	}
 	if err := Wrapped(w, o, 0, func(w io.Writer) {
 		onlyText(w, "only in B", d.New)
 		onlyText(w, "only in A", d.Gone)
@@ -214,7 +217,7 @@ func onlyParts(d *diff.Diff) (parts []string) {
 		if len(x.list) == 0 {
 			continue
 		}
-		n, kind := 0, x.list[0].Kind // kernels come first
+		n, kind := 0, x.list[0].Kind // operators come first, then kernels
 		for i := range x.list {
 			if x.list[i].Kind == kind {
 				n++
@@ -374,6 +377,45 @@ func changesText(w io.Writer, d *diff.Diff, all bool, o *TextOptions) error {
 	}
 	if hidden > 0 {
 		Printf(w, "(%s without a significant change: -v shows them)\n", human.Plural(hidden, "more row"))
+	}
+	return nil
+}
+
+// operatorsText writes the table of operators: those that changed, or all.
+func operatorsText(w io.Writer, d *diff.Diff, all bool, o *TextOptions) error {
+	per := "in all"
+	if d.By == "steps" {
+		per = "a step"
+	}
+	device := func(u *diff.OperatorUse) string {
+		if !u.Measured {
+			return none
+		}
+		return human.Duration(int64(u.DeviceNS))
+	}
+	t, rows, hidden := newTable(w, o), 0, 0
+	Printf(t, "\ncalls\tlaunches\tin calls\ton device\t  operator: A / B %s\n", per)
+	for i := range d.Operators {
+		x := &d.Operators[i]
+		if !all && (rows == most || !d.Moved(x)) {
+			hidden++
+			continue
+		}
+		rows++
+		Printf(t, "%s / %s\t%s / %s\t%s / %s\t%s / %s\t  %s", human.Times(x.A.Calls), human.Times(x.B.Calls), human.Times(x.A.Launches), human.Times(x.B.Launches),
+			human.Duration(int64(x.A.HostNS)), human.Duration(int64(x.B.HostNS)), device(&x.A), device(&x.B), x.Name)
+		if x.Only != "" {
+			Printf(t, ", %s", x.Only)
+		}
+		Printf(t, "\n")
+	}
+	if rows > 0 {
+		if err := t.Flush(); err != nil {
+			return err
+		}
+	}
+	if hidden > 0 {
+		Printf(w, "(%s: -v shows them)\n", human.Plural(hidden, "more operator"))
 	}
 	return nil
 }

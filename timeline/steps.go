@@ -49,6 +49,14 @@ func (w *Walk) FindSteps() error {
 	return nil
 }
 
+// StepNow returns the index of the step in which the current call begins, before the call itself begins or ends one; -1 for none.
+func (w *Walk) StepNow() int {
+	if w.steps.Finder == nil {
+		return -1
+	}
+	return w.steps.At()
+}
+
 func (w *Walk) stepLanes() []step.Lane {
 	lanes := make([]step.Lane, len(w.Lanes))
 	for i := range w.Lanes {

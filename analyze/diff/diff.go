@@ -85,6 +85,8 @@ type Diff struct {
 	Changes []Change `json:"changes"`
 	New     []Only   `json:"new"`  // only in the second run
 	Gone    []Only   `json:"gone"` // only in the first run
+	// Operators compares operators by name, the largest change first; empty unless both runs have them.
+	Operators []Operator `json:"operators"`
 }
 
 // Cause is what makes a step slower or faster: the part that changed most in the same direction, and where.
@@ -125,7 +127,7 @@ type Run struct {
 
 // Only is a kernel, copy direction or function that only one run has.
 type Only struct {
-	Kind  string `json:"kind"`  // kernel, graph, kernel in graphs, copy or function
+	Kind  string `json:"kind"`  // operator, kernel, graph, kernel in graphs, copy or function
 	Name  string `json:"name"`  // its name
 	Count uint64 `json:"count"` // calls, launches or copies in the run
 }
@@ -180,11 +182,18 @@ type run struct {
 	series map[diffKey]*series
 	took   sample.Even[float64] // typical steps' durations
 	split  *stats.Splitter
+	ops    *operators
 	parts  [stats.PartOwn + 1]sample.Even[float64] // typical steps
 }
 
-// newRun reads a trace. divided means that blocked time is a part of its own.
-func newRun(r *format.Reader, m *api.Model, o *Options, divided bool) (*run, error) {
+// common has what both runs have, and what is therefore compared.
+type common struct {
+	divided   bool // blocked time, as a part of its own
+	operators bool
+}
+
+// newRun reads a trace.
+func newRun(r *format.Reader, m *api.Model, o *Options, both common) (*run, error) {
 	x := &run{series: map[diffKey]*series{}}
 	sel, err := timeline.NewSelector(r, m, o.Select)
 	if err != nil {
@@ -195,13 +204,14 @@ func newRun(r *format.Reader, m *api.Model, o *Options, divided bool) (*run, err
 		return nil, err
 	}
 	all := sel.String() == ""
+	x.ops = &operators{w: w, all: all, byName: map[string]*operatorSums{}}
 	first, end := int64(math.MaxInt64), int64(math.MinInt64) // of the calls
-	if x.split = stats.NewSplitter(w); !divided {
+	if x.split = stats.NewSplitter(w); !both.divided {
 		x.split.Undivided()
 	}
 	var lengths stats.Histogram
 	steps := 0
-	err = w.Run(&timeline.Visitor{
+	v := &timeline.Visitor{
 		All: !all,
 		Call: func(h *timeline.HostCall, k *timeline.Task) error {
 			if h.Profiled() {
@@ -218,6 +228,7 @@ func newRun(r *format.Reader, m *api.Model, o *Options, divided bool) (*run, err
 			if k == nil {
 				return nil
 			}
+			x.ops.task(h, k)
 			// Measured times are known with the call.
 			switch k.Kind {
 			case api.Kernel:
@@ -246,6 +257,7 @@ func newRun(r *format.Reader, m *api.Model, o *Options, divided bool) (*run, err
 				}
 			}
 			typical := !p.Open && p.Typical && whole
+			x.ops.step(typical)
 			if typical {
 				x.took.Add(float64(p.To - p.From))
 				lengths.Add(p.To - p.From)
@@ -260,8 +272,11 @@ func newRun(r *format.Reader, m *api.Model, o *Options, divided bool) (*run, err
 			}
 			return nil
 		},
-	})
-	if err != nil {
+	}
+	if both.operators {
+		v.Operator = x.ops.part
+	}
+	if err := w.Run(v); err != nil {
 		return nil, err
 	}
 	x.split.End()
@@ -403,13 +418,20 @@ func New(a, b *format.Reader, m *api.Model, o *Options) (*Diff, error) {
 	if o == nil {
 		o = &Options{}
 	}
-	d := &Diff{By: "steps", Threshold: cmp.Or(o.Threshold, 0.05), Doubts: []Doubt{}, Parts: []Change{}, Changes: []Change{}, New: []Only{}, Gone: []Only{}}
-	divided := a.Meta().Tracer.GapNS > 0 && b.Meta().Tracer.GapNS > 0
-	inA, err := newRun(a, m, o, divided)
+	d := &Diff{By: "steps", Threshold: cmp.Or(o.Threshold, 0.05), Doubts: []Doubt{}, Parts: []Change{}, Changes: []Change{}, New: []Only{}, Gone: []Only{}, Operators: []Operator{}}
+	both := common{divided: a.Meta().Tracer.GapNS > 0 && b.Meta().Tracer.GapNS > 0}
+	var err error
+	if both.operators, err = marked(a, m); err == nil && both.operators {
+		both.operators, err = marked(b, m)
+	}
 	if err != nil {
 		return nil, err
 	}
-	inB, err := newRun(b, m, o, divided)
+	inA, err := newRun(a, m, o, both)
+	if err != nil {
+		return nil, err
+	}
+	inB, err := newRun(b, m, o, both)
 	if err != nil {
 		return nil, err
 	}
@@ -458,7 +480,10 @@ func New(a, b *format.Reader, m *api.Model, o *Options) (*Diff, error) {
 			d.New = append(d.New, Only{k.kind, k.name, sb.count})
 		}
 	}
-	order := func(x, y Only) int {
+	if both.operators {
+		d.operators(inA.ops, inB.ops, bySteps)
+	}
+	order := func(x, y Only) int { // operators, kernels, graphs, functions, copies
 		return cmp.Or(-cmp.Compare(x.Kind, y.Kind), cmp.Compare(y.Count, x.Count), cmp.Compare(x.Name, y.Name))
 	}
 	slices.SortFunc(d.New, order)

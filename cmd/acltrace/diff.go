@@ -20,7 +20,7 @@ func (a *app) diffCmd() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "diff A B",
 		Short: "compare two runs: slower, faster, new or gone",
-		Long: "Compares run B with run A by steps and kernels. The exit code is 3 if something is slower or faster by more than the threshold and the noise, " +
+		Long: "Compares run B with run A by steps, operators and kernels. The exit code is 3 if something is slower or faster by more than the threshold and the noise, " +
 			"new, gone, or more or less frequent in a step. Otherwise it is 5 if a change of that size may be chance, 4 if calls were lost, and 0 if not.\n\n" +
 			"The flags that choose calls apply to both runs. The step itself is compared only if they choose whole steps or times.",
 		Example: "acltrace diff before.aclt after.aclt\n" +
