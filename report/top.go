@@ -60,8 +60,13 @@ func TopText(w io.Writer, t *live.Top, o *TextOptions) error {
 			Printf(tw, "%s\t%s\t%s\t%s\t%s\t  %s\n", human.Count(s.Count), human.Duration(s.HostNS), rate(s.New), share(s.NewNS), moved, human.Kernel(s.Name))
 		}
 	}
-	table("function", t.Functions, most, false)
-	table("kernel", t.Kernels, most, false)
+	functions, kernels := most, most
+	if len(t.Operators) > 0 { // they need room on the screen
+		functions, kernels = 8, 5
+	}
+	table("function", t.Functions, functions, false)
+	table("operator", t.Operators, kernels, false)
+	table("kernel", t.Kernels, kernels, false)
 	table("stream", t.Streams, 6, false)
 	table("copies", t.Copies, 4, true)
 	if err := tw.Flush(); err != nil || t.Recording {

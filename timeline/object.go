@@ -108,10 +108,10 @@ type Event struct {
 	// Captured is set if a graph takes the task of the call, so that it does not run now. It is the graph, or the stream that began the capture
 	// while that goes on, or the task group that the call updates.
 	Captured *Object
-	Part     graph.Part // of the task in a task group
+	Part     graph.Part     // of the task in a task group
+	Begun    *operator.Part // part of an operator that begins with the call, nil for none
 
-	begun *operator.Part // that begins with the call, nil for none
-	names *opinfo.Names  // operators.known
+	names *opinfo.Names // operators.known
 }
 
 // A State holds the runtime objects at one moment in a trace.

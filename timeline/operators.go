@@ -45,6 +45,9 @@ func (o *operators) outermost(thread uint32) (string, operator.Phase) {
 	return "", 0
 }
 
+// OperatorEnded calls a function with each part of an operator at its end. The part is valid until the function returns.
+func (s *State) OperatorEnded(f func(*operator.Part)) { s.operators.Ended = f }
+
 // OpenOperators finishes the State at the end of its calls, and returns for each thread the outermost operator that has begun and not ended, nil for none.
 func (s *State) OpenOperators(threads int) []*operator.Part {
 	s.operators.Finish()

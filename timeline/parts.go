@@ -10,10 +10,10 @@ import (
 
 // operator reports the part of an operator that begins with the current call.
 func (w *Walk) operator(e *Event) error {
-	if e.begun == nil || w.ahead.operators == nil {
+	if e.Begun == nil || w.ahead.operators == nil {
 		return nil
 	}
-	p := *e.begun
+	p := *e.Begun
 	var err error
 	if p.To, p.Open, err = w.ahead.operators.end(p.Call); err != nil {
 		return err

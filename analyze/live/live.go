@@ -16,6 +16,7 @@ import (
 	"github.com/acltrace/acltrace/internal/atomicfile"
 	"github.com/acltrace/acltrace/internal/standing"
 	"github.com/acltrace/acltrace/timeline"
+	"github.com/acltrace/acltrace/timeline/operator"
 )
 
 // Live sums up a recording in progress. Refresh reads only new chunks, so time and memory do not grow with the
@@ -33,6 +34,7 @@ type Live struct {
 	last    int64 // latest End
 	top     Top
 	sums    map[sumKey]*Sum
+	within  map[uint32]uint64 // by thread: first call of the selected operator that is open
 }
 
 type sumKey struct {
@@ -57,6 +59,7 @@ type Top struct {
 	PeakBytes   uint64 `json:"peak_device_bytes"` // largest device_bytes so far
 	Functions   []Sum  `json:"functions"`         // ordered by time in the interval, then in total
 	Kernels     []Sum  `json:"kernels"`           // launches by kernel, in the same order
+	Operators   []Sum  `json:"operators"`         // runs of operators (aclnn…), in the same order
 	Streams     []Sum  `json:"streams"`           // tasks by stream, in the same order
 	Copies      []Sum  `json:"copies"`            // copies by direction, in the same order
 	// Standing are the calls in progress.
@@ -68,12 +71,12 @@ type Top struct {
 	seconds float64
 }
 
-// Sum sums up one function, kernel, stream or copy direction, in total and in the interval.
+// Sum sums up one function, kernel, operator, stream or copy direction, in total and in the interval.
 type Sum struct {
-	Name     string `json:"name"`      // function, kernel, stream or direction
+	Name     string `json:"name"`      // function, kernel, operator, stream or direction
 	Process  int    `json:"process"`   // process id of a stream, otherwise 0
-	Count    uint64 `json:"count"`     // calls, launches, tasks or copies so far
-	HostNS   int64  `json:"host_ns"`   // time in these calls
+	Count    uint64 `json:"count"`     // calls, launches, runs, tasks or copies so far
+	HostNS   int64  `json:"host_ns"`   // time in these calls, or in both phases of the operator
 	Bytes    uint64 `json:"bytes"`     // copied bytes
 	New      uint64 `json:"new"`       // count in the interval
 	NewNS    int64  `json:"new_ns"`    // host_ns in the interval
@@ -91,7 +94,8 @@ func New(path string, which *timeline.Selection, open func(string) (*format.Read
 }
 
 func (l *Live) begin(uuid string, m *api.Model) {
-	*l = Live{path: l.path, which: l.which, open: l.open, uuid: uuid, places: map[int64]bool{}, state: timeline.NewState(m), sums: map[sumKey]*Sum{}}
+	*l = Live{path: l.path, which: l.which, open: l.open, uuid: uuid, places: map[int64]bool{}, state: timeline.NewState(m), sums: map[sumKey]*Sum{}, within: map[uint32]uint64{}}
+	l.state.OperatorEnded(l.operator)
 	l.top.UUID, l.top.path, l.top.Selection = uuid, l.path, l.which.String()
 }
 
@@ -135,6 +139,9 @@ func (l *Live) Refresh() (*Top, error) {
 		l.call(m, sel, r.Schema().FuncName(c.Func), r.ProcessOf(c.Thread), c)
 	}
 	l.chunks = len(chunks)
+	if !t.Recording {
+		l.state.OpenOperators(0) // ends those that no mark ends
+	}
 	if t.Refreshes == 1 && from >= 0 {
 		t.FromNS = from
 	}
@@ -154,7 +161,7 @@ func (l *Live) Refresh() (*Top, error) {
 		}
 	}
 	out := *t
-	out.Functions, out.Kernels, out.Streams, out.Copies = l.list("function"), l.list("kernel"), l.list("stream"), l.list("copy")
+	out.Functions, out.Kernels, out.Operators, out.Streams, out.Copies = l.list("function"), l.list("kernel"), l.list("operator"), l.list("stream"), l.list("copy")
 	for i, procs := 0, r.Processes(); i < len(out.Streams); i++ {
 		if s := &out.Streams[i]; s.Process < len(procs) {
 			s.Process = procs[s.Process].PID
@@ -170,6 +177,12 @@ func (l *Live) call(m *api.Model, sel *timeline.Selector, name string, process u
 	l.last = max(l.last, c.End)
 	t.DeviceBytes = l.state.DeviceMemory()
 	t.PeakBytes = max(t.PeakBytes, t.DeviceBytes)
+	if e.Fn != nil && e.Fn.EntryMark() { // no call of the program
+		if p := e.Begun; p != nil && p.Depth == 0 && l.selected(sel, "", e) {
+			l.within[p.Thread] = p.Call
+		}
+		return
+	}
 	stream := l.streams.Call(l.state, e)
 	if t.Selection != "" {
 		t.CallsOf++
@@ -212,15 +225,32 @@ func (l *Live) selected(sel *timeline.Selector, stream string, e *timeline.Event
 	return sel.MayBe(e.Call) && sel.Is(e)
 }
 
+// operator adds a part of an operator that has ended. Parts inside another operator count for the outer one.
+func (l *Live) operator(p *operator.Part) {
+	if call, ok := l.within[p.Thread]; !ok || call != p.Call || p.Phase == operator.Inner || p.Name == "" {
+		return
+	}
+	delete(l.within, p.Thread)
+	n := uint64(0)
+	if p.Phase == operator.Two {
+		n = 1
+	}
+	l.addTimes("operator", p.Name, 0, n, p.To-p.From, 0)
+}
+
 func (l *Live) add(kind, name string, process uint32, ns int64, bytes uint64) {
+	l.addTimes(kind, name, process, 1, ns, bytes)
+}
+
+func (l *Live) addTimes(kind, name string, process uint32, n uint64, ns int64, bytes uint64) {
 	k := sumKey{kind, name, process}
 	s := l.sums[k]
 	if s == nil {
 		s = &Sum{Name: name, Process: int(process)}
 		l.sums[k] = s
 	}
-	s.Count++
-	s.New++
+	s.Count += n
+	s.New += n
 	s.HostNS += ns
 	s.NewNS += ns
 	s.Bytes += bytes

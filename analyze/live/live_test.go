@@ -2,6 +2,7 @@ package live_test
 
 import (
 	"bytes"
+	"slices"
 	"strings"
 	"testing"
 
@@ -69,6 +70,34 @@ func TestLiveKnowsMemorySinceAttach(t *testing.T) {
 		}
 		var text bytes.Buffer
 		if err := report.TopText(&text, top, nil); err != nil || !strings.Contains(text.String(), want) {
+			t.Errorf("%v, %s", err, &text)
+		}
+	}
+}
+
+// Operators have the same sums as in stats, and their marks are no calls: they were listed among the functions. A selection chooses among operators too.
+func TestLiveSumsUpOperators(t *testing.T) {
+	r := testtrace.Operators(t).Reader
+	for _, sel := range []timeline.Selection{{}, {Operators: []string{"aclnnM*"}}, {Funcs: []string{"aclrtLaunch*"}}} {
+		s, err := stats.New(r, acl.Model, &stats.Options{By: "operator", Select: &sel})
+		if err != nil {
+			t.Fatal(err)
+		}
+		top, err := live.New(r.Path(), &sel, opens).Refresh()
+		if err != nil || top.Calls != s.Calls || len(top.Functions) != len(s.Functions) {
+			t.Errorf("%v: %v, %d calls, %d functions, want %d, %d", &sel, err, top.Calls, len(top.Functions), s.Calls, len(s.Functions))
+		}
+		want := []live.Sum{}
+		for _, g := range s.Groups {
+			if g.HostNS > 0 {
+				want = append(want, live.Sum{Name: g.Name, Count: g.Calls, HostNS: g.HostNS, New: g.Calls, NewNS: g.HostNS})
+			}
+		}
+		if !slices.Equal(top.Operators, want) {
+			t.Errorf("%v: %+v, want %+v", &sel, top.Operators, want)
+		}
+		var text bytes.Buffer
+		if err := report.TopText(&text, top, nil); err != nil || strings.Contains(text.String(), "  operator\n") != (len(want) > 0) || len(want) == 3 && !strings.Contains(text.String(), "  aclnnAdd\n") {
 			t.Errorf("%v, %s", err, &text)
 		}
 	}

@@ -23,7 +23,7 @@ func (a *app) topCmd() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "top FILE",
 		Short: "follow a recording live",
-		Long: "Shows the functions, kernels, streams and copies of a recording while it is written: first the sums up to now, then the sums since the " +
+		Long: "Shows the functions, operators, kernels, streams and copies of a recording while it is written: first the sums up to now, then the sums since the " +
 			"previous refresh. It ends with the recording, or with Ctrl-C.\n\n" +
 			"The flags that choose calls apply to the sums. Memory, losses and calls in progress are those of the whole recording.",
 		Example: "acltrace top run.aclt\n" +
