@@ -91,6 +91,8 @@ func command(path string, s *stats.Stats, f *stats.Finding) string {
 		return on(aroundGap(f.Gap, f.Thread)...)
 	case stats.SyncReads, stats.PageableCopies, stats.Synchronizes, stats.EmptiesCache, stats.Allocates, stats.Recaptures:
 		return on("cat", "--step", fmt.Sprint(*f.Step), "--func", f.Func)
+	case stats.FrequentOperator:
+		return on("cat", "--step", fmt.Sprint(*f.Step), "--operator", f.Name)
 	case stats.Blocked:
 		if g := mainGap(s, f); g != nil && s.Shares.Driver == nil {
 			return on(aroundGap(g, s.Shares.Thread)...)
@@ -266,6 +268,8 @@ func findingText(s *stats.Stats, f *stats.Finding) string {
 		return waitsText(s, f, whole)
 	case stats.SyncReads, stats.PageableCopies, stats.Synchronizes, stats.EmptiesCache, stats.Allocates, stats.Recaptures:
 		return habitText(f)
+	case stats.FrequentOperator:
+		return operatorHabitText(f)
 	case stats.Stalls:
 		text := fmt.Sprintf("%s of %s: %s makes no call for %s", human.Count(f.Steps), human.Plural(f.Of, "step"), f.Thread, human.Duration(f.NS))
 		if f.Gap.Copy {
@@ -395,6 +399,15 @@ func habitText(f *stats.Finding) string {
 		return fmt.Sprintf("a graph is captured %s, %s each; %s: capture once, and run or update the graph in each step", count, each, at)
 	}
 	return fmt.Sprintf("device memory is allocated %s, %s each; %s: allocate once, or let the framework's cache grow to its size first", count, each, at)
+}
+
+// operatorHabitText says how often an operator runs in a step.
+func operatorHabitText(f *stats.Finding) string {
+	count := fmt.Sprintf("%s a step", timesText(float64(f.Count)/float64(f.Steps)))
+	if uint64(f.Steps) < f.Of {
+		count += fmt.Sprintf(" in %s of %s", human.Count(f.Steps), human.Plural(f.Of, "step"))
+	}
+	return fmt.Sprintf("%s: %s with small launches, %s of the step's time on the host, %s each: batch or fuse its calls, or capture the step as a graph", f.Name, count, human.Share(f.Share), human.Duration(f.EachNS))
 }
 
 // Remedies.

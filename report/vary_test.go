@@ -40,7 +40,7 @@ var (
 		graphs.RefusedCall, graphs.UnjoinedStream, graphs.CapturedStreams}
 	statsKinds = []stats.FindingKind{stats.Killed, stats.FailedCalls, stats.Unfinished, stats.NoEnd, stats.LostCalls, stats.Relaunched, stats.Grows, stats.PilesUp, stats.SlowSteps, stats.OddSteps,
 		stats.EagerSteps, stats.Waits, stats.Launches, stats.Copies, stats.OtherCalls, stats.Blocked, stats.OwnTime, stats.SyncReads, stats.PageableCopies, stats.Synchronizes, stats.EmptiesCache,
-		stats.Allocates, stats.Recaptures, stats.IdleDevice, stats.ShortTasks, stats.HiddenWaits, stats.Stalls, stats.Recorder, stats.OddRank, stats.LateRank}
+		stats.Allocates, stats.Recaptures, stats.FrequentOperator, stats.IdleDevice, stats.ShortTasks, stats.HiddenWaits, stats.Stalls, stats.Recorder, stats.OddRank, stats.LateRank}
 )
 
 // The page about a failure has each fact, reason and hint.

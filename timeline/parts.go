@@ -79,6 +79,10 @@ func (a *operatorsAhead) end(call uint64) (at int64, open bool, err error) {
 	}
 }
 
+// OperatorEnded calls a function with each part of an operator at its end, also if the Visitor has no Operator function. The part is valid until the function
+// returns.
+func (w *Walk) OperatorEnded(f func(*operator.Part)) { w.s.OperatorEnded(f) }
+
 // Operators returns the names of the operators so far, by Task.Operator. The list only grows.
 func (w *Walk) Operators() []string { return w.s.operators.names.list }
 

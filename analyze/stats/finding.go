@@ -54,13 +54,15 @@ const (
 	EmptiesCache   FindingKind = "emptied_cache"          // the same of waits for the device after which its memory is freed
 	Allocates      FindingKind = "step_allocations"       // the same of allocations of device memory
 	Recaptures     FindingKind = "step_captures"          // the same of captures of graphs
-	IdleDevice     FindingKind = "idle"                   // a device had no work; Stats.Idle has the longest times
-	ShortTasks     FindingKind = "short_tasks"            // a device had no work after most kernels, which take NS; the host launches one every EveryNS. Without device times: Count launches a step, and Share is waiting
-	HiddenWaits    FindingKind = "hidden_waits"           // Count asynchronous copies of pageable memory by Func may have waited; Call is the first one
-	Stalls         FindingKind = "stalls"                 // Steps of Of typical steps have a gap of NS that the others lack: see Gap
-	Recorder       FindingKind = "recording"              // the recorder took the program's time
-	OddRank        FindingKind = "odd_rank"               // Rank, or process PID, spends more on Name (kernels, copying, own_time or waiting) than the median rank; Share is the part more
-	LateRank       FindingKind = "late_rank"              // Rank came last to Count of Of collectives; the one with the longest wait, NS, is not in the cost
+	// FrequentOperator: the operator Name runs Count times in Steps of Of typical steps, hundreds of times in each, with small launches. Share is its part of a step on the host.
+	FrequentOperator FindingKind = "frequent_operator"
+	IdleDevice       FindingKind = "idle"         // a device had no work; Stats.Idle has the longest times
+	ShortTasks       FindingKind = "short_tasks"  // a device had no work after most kernels, which take NS; the host launches one every EveryNS. Without device times: Count launches a step, and Share is waiting
+	HiddenWaits      FindingKind = "hidden_waits" // Count asynchronous copies of pageable memory by Func may have waited; Call is the first one
+	Stalls           FindingKind = "stalls"       // Steps of Of typical steps have a gap of NS that the others lack: see Gap
+	Recorder         FindingKind = "recording"    // the recorder took the program's time
+	OddRank          FindingKind = "odd_rank"     // Rank, or process PID, spends more on Name (kernels, copying, own_time or waiting) than the median rank; Share is the part more
+	LateRank         FindingKind = "late_rank"    // Rank came last to Count of Of collectives; the one with the longest wait, NS, is not in the cost
 )
 
 // kind returns the kind of the finding about the part.
@@ -74,7 +76,7 @@ func (p Part) String() string { return string(p.kind()) }
 type Finding struct {
 	// Kind is killed, failed_calls, unfinished, no_end, lost_calls, relaunched, memory_grows, objects_grow, kept_arguments, misfit_update, early_update, late_update, unordered_input, missing_record,
 	// extra_record, freed_memory, refused_call, unjoined_stream, slow_update, captured_streams, slow_steps, odd_steps, eager_steps, waiting, launching, copying, other_calls, blocked, own_time,
-	// stalls, synchronous_reads, pageable_copies, explicit_synchronizing, emptied_cache, step_allocations, step_captures, idle, short_tasks, hidden_waits, recording, odd_rank or late_rank.
+	// stalls, synchronous_reads, pageable_copies, explicit_synchronizing, emptied_cache, step_allocations, step_captures, frequent_operator, idle, short_tasks, hidden_waits, recording, odd_rank or late_rank.
 	Kind    FindingKind     `json:"kind"`
 	CostNS  int64           `json:"cost_ns"`            // in the whole trace, 0 for the kinds up to captured_streams
 	Share   float64         `json:"share,omitempty"`    // part of the time: shares of a step, or of a device's time
@@ -88,7 +90,7 @@ type Finding struct {
 	Step    *int            `json:"step,omitempty"`     // longest step, or a step near the median
 	Call    *uint64         `json:"call,omitempty"`     // number of the first call
 	Func    string          `json:"func,omitempty"`     // function called first, or the one with most time
-	Name    string          `json:"name,omitempty"`     // name of the error, the kernel or the copy direction
+	Name    string          `json:"name,omitempty"`     // name of the error, the kernel, the operator or the copy direction
 	Code    int64           `json:"code,omitempty"`     // returned error
 	Fault   bool            `json:"fault,omitempty"`    // the device reported the error
 	PID     int             `json:"pid,omitempty"`      // the killed or odd process
@@ -122,7 +124,7 @@ func (x *summer) findings() []Finding {
 	for i := range x.habits.threads {
 		x.habits.flush(&x.habits.threads[i])
 	}
-	timed := slices.Concat(x.stepFindings(), x.eagerFindings(), x.shareFindings(), x.habitFindings(), x.deviceFindings(), x.otherFindings(), x.rankFindings())
+	timed := slices.Concat(x.stepFindings(), x.eagerFindings(), x.shareFindings(), x.habitFindings(), x.operatorFindings(), x.deviceFindings(), x.otherFindings(), x.rankFindings())
 	late := func(f *Finding) int { // without device times, a wait has no cause
 		if f.Kind == Waits && !x.s.Timed() {
 			return 1

@@ -405,7 +405,9 @@ func New(r *format.Reader, m *api.Model, o *Options) (*Stats, error) {
 		return nil, err
 	}
 	x.within = NewSplitter(x.w)
-	x.startUp.process, x.habits.process = x.w.StepRule().Process, x.w.StepRule().Process
+	process := x.w.StepRule().Process
+	x.startUp.process, x.habits.process, x.operators.process = process, process, process
+	x.w.OperatorEnded(func(p *operator.Part) { x.operators.part(x.w, p) })
 	v := &timeline.Visitor{All: x.s.Selection != "", Call: x.call, Task: x.task, Range: x.rangeOf, Step: x.step, Memory: x.memory}
 	if x.s.Selection == "" {
 		if x.checker, err = graphs.New(x.w); err != nil {
@@ -479,6 +481,8 @@ type clues struct {
 	startUp startUp
 	firsts  firstCalls
 	noEnds  uint64 // calls whose end was not seen
+
+	operators operatorHabits
 }
 
 type funcSum struct {
@@ -563,6 +567,7 @@ func (x *summer) call(h *timeline.HostCall, k *timeline.Task) error {
 		x.startUp.call(x.w, h, k)
 	}
 	x.habits.call(x.w, h, k)
+	x.operators.launched(x.w, h, k)
 	x.living.call(h)
 	if !x.w.Selected() {
 		l.fn, l.tasks = nil, [2]*Task{}
@@ -809,6 +814,7 @@ func (x *summer) step(p *step.Step) error {
 	whole := x.w.Selected() && p.From >= from && p.To <= to
 	_, counts := x.within.Step(p, whole)
 	x.habits.step(p.Index, counts)
+	x.operators.step(p.Index, counts)
 	x.startUp.stepped(p)
 	if x.groups != nil {
 		if err := x.groups.stepped(p); err != nil {

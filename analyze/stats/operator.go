@@ -1,0 +1,122 @@
+package stats
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/acltrace/acltrace/api"
+	"github.com/acltrace/acltrace/timeline"
+	"github.com/acltrace/acltrace/timeline/operator"
+)
+
+const (
+	// manyRuns is the least number of runs of an operator in a typical step that are a finding. A decoder with a hundred layers calls an operator some hundred
+	// times for a token, which is no fault.
+	manyRuns = 500
+	// fewBlocks is the least number of blocks of a launch that may fill a device: the smallest devices have as many cores.
+	fewBlocks = 8
+)
+
+// operatorHabits sums up the operators of the process that has the steps, in typical steps.
+type operatorHabits struct {
+	process uint32
+	byName  map[string]*operatorHabit
+	steps   int64
+}
+
+// operatorHabit sums up an operator in the current step and in typical steps.
+type operatorHabit struct {
+	now, typical operatorRuns
+	steps        int64 // typical steps with the operator
+	step         int   // the latest of them
+}
+
+// operatorRuns sums up runs of an operator, with their launches.
+type operatorRuns struct {
+	runs, launches uint64
+	ns             int64  // in both phases
+	measured       uint64 // launches
+	deviceNS       int64  // of these launches
+	large          uint64 // other launches, which may fill a device, or whose size is not known
+}
+
+func (r *operatorRuns) add(o *operatorRuns) {
+	r.runs, r.launches, r.ns, r.measured, r.deviceNS, r.large = r.runs+o.runs, r.launches+o.launches, r.ns+o.ns, r.measured+o.measured, r.deviceNS+o.deviceNS, r.large+o.large
+}
+
+// small reports whether the device works on the launches for less time than the host in the operator, or, if launches were not measured, whether none has as many
+// blocks as a device has cores.
+func (r *operatorRuns) small() bool { return r.launches > 0 && r.large == 0 && r.deviceNS < r.ns }
+
+func (x *operatorHabits) of(name string) *operatorHabit {
+	h := x.byName[name]
+	if h == nil {
+		if x.byName == nil {
+			x.byName = map[string]*operatorHabit{}
+		}
+		h = &operatorHabit{}
+		x.byName[name] = h
+	}
+	return h
+}
+
+// part takes a part of an operator that has ended in a step. Parts inside another operator count for the outer one.
+func (x *operatorHabits) part(w *timeline.Walk, p *operator.Part) {
+	if p.Process != x.process || p.Depth > 0 || p.Phase == operator.Inner || p.Name == "" || w.StepNow() < 0 {
+		return
+	}
+	h := x.of(p.Name)
+	if h.now.ns += p.To - p.From; p.Phase == operator.Two {
+		h.now.runs++
+	}
+}
+
+// launched takes the launch of an operator.
+func (x *operatorHabits) launched(w *timeline.Walk, h *timeline.HostCall, k *timeline.Task) {
+	if k == nil || k.Operator == 0 || k.Kind != api.Kernel || h.Step < 0 || h.Wrong() || k.Process != x.process {
+		return
+	}
+	r := &x.of(w.OperatorOf(k)).now
+	r.launches++
+	switch {
+	case k.Measured:
+		r.measured, r.deviceNS = r.measured+1, r.deviceNS+k.To-k.From
+	case k.Blocks == 0 || k.Blocks >= fewBlocks:
+		r.large++
+	}
+}
+
+// step ends a step.
+func (x *operatorHabits) step(index int, counts bool) {
+	for _, h := range x.byName {
+		if counts && h.now.runs > 0 {
+			h.typical.add(&h.now)
+			h.steps, h.step = h.steps+1, index
+		}
+		h.now = operatorRuns{}
+	}
+	if counts {
+		x.steps++
+	}
+}
+
+// operatorFindings returns the operators that run very often in a step, with small launches: manyRuns times in the mean and in most typical steps, for
+// worthShare of a step's time on the host. There are none if a step waits for the device for boundShare of its time: less work on the host would not make it shorter.
+func (x *summer) operatorFindings() (out []Finding) {
+	sh := x.s.Shares
+	if sh == nil || sh.NS == 0 || x.operators.steps == 0 || float64(sh.WaitingNS) >= boundShare*float64(sh.NS) || x.s.Bound != nil && x.s.Bound.By == ByDevice {
+		return nil
+	}
+	steps := x.operators.steps
+	for name, h := range x.operators.byName {
+		r := &h.typical
+		share := float64(r.ns) / float64(steps*sh.NS)
+		if r.runs < manyRuns*uint64(steps) || 2*h.steps < steps || share < worthShare || !r.small() {
+			continue
+		}
+		step := h.step
+		out = append(out, Finding{Kind: FrequentOperator, Share: share, CostNS: r.ns, Count: r.runs, EachNS: r.ns / int64(r.runs), Name: name, Steps: h.steps, Of: uint64(steps), Step: &step, Rank: sh.Rank})
+	}
+	slices.SortFunc(out, func(a, b Finding) int { return cmp.Compare(a.Name, b.Name) })
+	return out
+}
