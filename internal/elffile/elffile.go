@@ -329,21 +329,38 @@ func (f *File) Interpreter() string {
 
 // Code returns the file offset for the code at an address, and at most n bytes from there.
 func (f *File) Code(addr uint64, n int) (offset uint64, code []byte, err error) {
+	p := f.segment(addr)
+	if p == nil {
+		return 0, nil, fmt.Errorf("address %#x is in no code", addr)
+	}
+	offset = p.Off + (addr - p.Vaddr)
+	if int64(offset) < 0 {
+		return 0, nil, errDamaged
+	}
+	code = make([]byte, min(uint64(n), p.Filesz-(addr-p.Vaddr)))
+	got, err := f.r.ReadAt(code, int64(offset))
+	if err != nil && !errors.Is(err, io.EOF) {
+		return 0, nil, err
+	}
+	return offset, code[:got], nil
+}
+
+// CodeAround returns the ends of the code that is mapped together with an address, two equal ones if the address is in no code.
+func (f *File) CodeAround(addr uint64) (from, to uint64) {
+	p := f.segment(addr)
+	if p == nil {
+		return addr, addr
+	}
+	return p.Vaddr, p.Vaddr + p.Filesz
+}
+
+// segment returns the segment with the code at an address, nil if there is none.
+func (f *File) segment(addr uint64) *elf.Prog64 {
 	for i := range f.Progs {
 		p := &f.Progs[i]
-		if elf.ProgType(p.Type) != elf.PT_LOAD || elf.ProgFlag(p.Flags)&elf.PF_X == 0 || addr < p.Vaddr || addr-p.Vaddr >= p.Filesz {
-			continue
+		if elf.ProgType(p.Type) == elf.PT_LOAD && elf.ProgFlag(p.Flags)&elf.PF_X != 0 && addr >= p.Vaddr && addr-p.Vaddr < p.Filesz {
+			return p
 		}
-		offset := p.Off + (addr - p.Vaddr)
-		if int64(offset) < 0 {
-			return 0, nil, errDamaged
-		}
-		code := make([]byte, min(uint64(n), p.Filesz-(addr-p.Vaddr)))
-		got, err := f.r.ReadAt(code, int64(offset))
-		if err != nil && !errors.Is(err, io.EOF) {
-			return 0, nil, err
-		}
-		return offset, code[:got], nil
 	}
-	return 0, nil, fmt.Errorf("address %#x is in no code", addr)
+	return nil
 }

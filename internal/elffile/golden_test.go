@@ -128,6 +128,13 @@ func TestSymbolsStringsAndCodeAreRead(t *testing.T) {
 		if string(code) != want || (err == nil) != (want != "") || err == nil && at != addr-0x1000+4 {
 			t.Errorf("code at %#x: %x at %d, %v", addr, code, at, err)
 		}
+		ends := [2]uint64{addr, addr}
+		if want != "" {
+			ends = [2]uint64{0x1000, 0x1020}
+		}
+		if from, to := f.CodeAround(addr); from != ends[0] || to != ends[1] {
+			t.Errorf("the code around %#x is from %#x to %#x", addr, from, to)
+		}
 	}
 }
 
