@@ -298,6 +298,13 @@ func (m *Model) OfOperators(file string) bool {
 	return slices.ContainsFunc(m.Operators, func(n string) bool { return named(file, n) })
 }
 
+// OfMarks reports whether a file name, with or without a version, is a library with entry marks.
+func (m *Model) OfMarks(file string) bool {
+	return slices.ContainsFunc(m.Layers, func(l Layer) bool {
+		return l.Marks && slices.ContainsFunc(l.Libraries, func(n string) bool { return named(file, n) })
+	})
+}
+
 // ErrorType reports whether a C type is a layer's error type.
 func (m *Model) ErrorType(ctype string) bool {
 	return slices.ContainsFunc(m.Layers, func(l Layer) bool { return l.Errors == ctype })

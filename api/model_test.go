@@ -66,6 +66,9 @@ func TestLibrariesAreKnownByFileName(t *testing.T) {
 	if l := m.LayerOf("libhccl.so.2"); l == nil || !l.Composite || m.Library("libhccl.so.2") || slices.Contains(m.Libraries(), "libhccl.so") {
 		t.Errorf("%+v", l)
 	}
+	if !m.OfMarks("libnnopbase.so.1") || m.LayerOf("libnnopbase.so") != nil || m.OfMarks("libopapi.so") || m.OfMarks(lib) {
+		t.Error("a library with marks is taken for another")
+	}
 	if !m.OfOperators("libopapi.so.3") || m.OfOperators(lib) || !m.ErrorType("aclError") || m.ErrorType("int") || m.Below.Has(lib) || len(m.Below.Libraries) > 0 && !m.Below.Has(m.Below.Libraries[0]) {
 		t.Error("a library or a type is taken for another")
 	}
