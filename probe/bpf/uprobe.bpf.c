@@ -16,6 +16,7 @@
  * The kernel's return probes replace the return address on the stack. An exception could not pass it. So functions that run
  * callbacks of the program have a probe at each return instruction instead (AT_RETURN), or no probe for their end (NO_END).
  * Functions that wait have probes at return instructions, if these are known: a cancelled thread unwinds its stack, too.
+ * Marks, the boundaries of operators, have only a probe at the entry, and their records are complete there.
  *
  * Kernels without cookies need a small program for each function. It stores the cookie in the map `cookie` and jumps to one of
  * these programs. Programs with features that such kernels lack are not loaded there.
@@ -45,6 +46,7 @@
 #define GUESSED_LARGE 4 /* the first ones may be structures */
 #define GUESS 64
 #define GUESS_LARGE 1024
+#define MARK_OPEN 16 /* phases and inner operators of a thread that are known */
 #define PARTS_NOW 256 /* most parts for programs that can't wait for memory or use bpf_loop */
 #define OUTER ((u64)1 << 63) /* bit in a thread's key: place of a composite call, or of a callback's call inside another one */
 
@@ -77,6 +79,7 @@ enum {
 	FUNC_ITEMS = 64,  /* has arrays of buffers */
 	FUNC_HOLD = 128,  /* launch: other calls usually follow soon */
 };
+enum { NO_MARK, MARK_OTHER, MARK_PHASE_ONE, MARK_BEGIN, MARK_END };
 enum { ARGS_RESET = 1, ARGS_STORED = 2, ARGS_BUFFER = 4, ARGS_BUFFER_STORED = 8, ARGS_KERNEL = 16 };
 enum { COUNT_RING_FULL = 0, COUNT_NO_THREAD = 1, COUNT_NO_PROCESS = 2, COUNT_SAMPLED = 3, COUNTERS = 4 };
 enum { ALL = 0, PIDS = 1, CGROUP = 2 };
@@ -113,13 +116,13 @@ struct reader {
 
 struct function {
 	u8 words, readers, flags, stack; /* stack: words on the stack */
-	u8 args, args_how, buffer, buffer_len; /* words with an argument list and with memory that belongs to it */
+	u8 args, args_how, buffer, buffer_len; /* words with an argument list and with memory that belongs to it; of MARK_PHASE_ONE: args has the executor's address */
 	u8 refer, referred; /* register with a structure's address, NONE for none, and the structure's words */
 	u8 before; /* readers for the entry, which come first */
 	u8 block; /* 1: the first reader is an argument block */
 	u8 plain; /* 1: the words are the registers and stack words in order */
 	u8 pointers[2]; /* pointer words of the other entry readers, NONE: more than two */
-	u8 pad2;
+	u8 mark; /* what the function marks, NO_MARK for a call */
 	u8 place[MAX_WORDS]; /* register, or ARG_REGS + stack word, or REFERRED + word in the structure */
 	u64 mask[MAX_WORDS]; /* significant bits */
 	struct reader reader[MAX_READERS];
@@ -163,6 +166,11 @@ struct part {
 	u8 data[INLINE];
 };
 
+/* A phase or inner operator that has begun. executor: address of a phase one's executor, 0 for none */
+struct open_mark {
+	u64 sp, executor;
+};
+
 struct thread {
 	u64 cookie, sp, mark; /* of the call in progress */
 	u64 seq;	     /* of the next call */
@@ -172,6 +180,8 @@ struct thread {
 	u32 held, calls;     /* bytes and number of held calls */
 	u64 held_since, held_from; /* when the first of them ended and began */
 	u64 within; /* the return address decides about calls below this stack pointer; 0: none */
+	u64 marks;	     /* phases and inner operators that the thread is in */
+	struct open_mark open[MARK_OPEN];
 	u64 in[MAX_PLACES];  /* argument words by place; scratch after the entry */
 	struct head head;
 	u8 records[HELD + sizeof(struct record)]; /* held calls, then the call in progress */
@@ -1378,6 +1388,64 @@ static inline u8 outermost(struct pt_regs *ctx, u64 id, struct thread *base, u64
 	return who == RUNTIME ? PART : at == OVER ? ALONE : NESTED;
 }
 
+/*
+ * Whether a mark is entered from its own library: such calls are no boundaries. The upper half of a mark's cookie has the number of
+ * pages of the library's code before the probe's page, and after it.
+ */
+static inline u8 from_inside(const struct pt_regs *ctx, u64 cookie)
+{
+	u64 page = program_counter(ctx) / PAGE, from = return_address(ctx) / PAGE;
+	return from + (u16)(cookie >> 32) >= page && from <= page + (cookie >> 48);
+}
+
+/* A phase whose caller's frame is below this one was left by a longjmp, and so was one with the same frame and executor. */
+static inline void phase_begins(struct thread *t, u64 sp, u64 executor)
+{
+	u64 n = t->marks;
+	for (u32 i = 0; i < MARK_OPEN; i++) {
+		if (n == 0 || n > MARK_OPEN)
+			break;
+		const struct open_mark *last = &t->open[(n - 1) & (MARK_OPEN - 1)];
+		if (last->sp > sp || (last->sp == sp && (executor == 0 || last->executor != executor)))
+			break;
+		n--;
+	}
+	if (n < MARK_OPEN)
+		t->open[n & (MARK_OPEN - 1)] = (struct open_mark){sp, executor};
+	t->marks = n + 1;
+}
+
+/* Ends the last phase, and those that were left by a longjmp. Returns the address of the executor, 0 for none. */
+static inline u64 phase_ends(struct thread *t, u64 sp)
+{
+	u64 n = t->marks;
+	if (n == 0)
+		return 0;
+	t->marks = --n;
+	if (n >= MARK_OPEN)
+		return 0;
+	for (u32 i = 0; i < MARK_OPEN; i++) {
+		if (n == 0 || t->open[(n - 1) & (MARK_OPEN - 1)].sp >= sp)
+			break;
+		n--;
+	}
+	t->marks = n;
+	return t->open[n & (MARK_OPEN - 1)].executor;
+}
+
+/* Follows the thread's phases. The end of a phase one records the executor that it has made. */
+static inline void follow_phases(struct thread *base, struct record *rec, const struct function *f, u64 sp, u8 sleeps)
+{
+	if (f->mark == MARK_END) {
+		u64 executor = 0, at = phase_ends(base, sp);
+		if (at && read_user(&executor, sizeof executor, at, sleeps))
+			executor = 0;
+		rec->words[0] = executor;
+	} else if (f->mark != MARK_OTHER) {
+		phase_begins(base, sp, f->mark == MARK_PHASE_ONE ? rec->words[f->args & (MAX_WORDS - 1)] : 0);
+	}
+}
+
 static inline int entered(struct pt_regs *ctx, u8 sleeps)
 {
 	if (shut)
@@ -1390,7 +1458,7 @@ static inline int entered(struct pt_regs *ctx, u8 sleeps)
 	u64 c = cookie_of(ctx);
 	u32 func = func_of(c);
 	const struct function *f = map_lookup(&functions, &func);
-	if (!f)
+	if (!f || (f->mark && from_inside(ctx, c)))
 		return 0;
 	if (!base && !(base = new_thread(id))) {
 		count(COUNT_NO_THREAD);
@@ -1432,8 +1500,11 @@ static inline int entered(struct pt_regs *ctx, u8 sleeps)
 	t->active = f->flags & FUNC_WAKE || from ? WAKING : f->flags & FUNC_HOLD && place == id ? LAUNCHING : CALLING;
 	t->skip = sample && left_out(rec->event.seq);
 	t->follows = 0;
-	if (!t->skip) {
+	if (!t->skip || f->mark)
 		read_args(ctx, t, rec, f, sleeps);
+	if (f->mark)
+		follow_phases(base, rec, f, ctx->sp, sleeps);
+	if (!t->skip) {
 		if (sleeps && f->block)
 			capture_block(t, rec, f);
 		if (!sleeps || has_pointers(f, rec))
@@ -1442,6 +1513,12 @@ static inline int entered(struct pt_regs *ctx, u8 sleeps)
 			ask_caller(t, from);
 	}
 	rec->event.start = ktime_ns();
+	if (f->mark) {
+		rec->event.end = rec->event.start;
+		if (emit(t, t->active == LAUNCHING) != WAITS)
+			t->held = t->calls = 0;
+		t->active = 0;
+	}
 	return 0;
 }
 

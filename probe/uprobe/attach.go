@@ -13,7 +13,7 @@ import (
 // probed holds the attached probes. Add may run concurrently with Run.
 type probed struct {
 	sync.Mutex
-	files          map[fileID]bool
+	files          map[fileID]bool // with probes; false: only on marks
 	functions      map[api.ID]bool
 	endless        map[api.ID]bool   // see Endless
 	refused        map[string][]site // by library
@@ -146,7 +146,8 @@ func (u *Probes) has(path string) bool {
 func (u *Probes) hasFile(file fileID) bool {
 	u.probed.Lock()
 	defer u.probed.Unlock()
-	return u.probed.files[file]
+	_, ok := u.probed.files[file]
+	return ok
 }
 
 // detach removes the probes, entries first, so that no call lacks its return. The kernel waits for running programs.

@@ -16,7 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Mapped is a library of the runtime or of operators that a process has mapped.
+// Mapped is a library of the runtime, of operators or with marks that a process has mapped.
 type Mapped struct {
 	PID   int
 	Path  string   // in the process
@@ -36,7 +36,7 @@ type mapWatch struct {
 
 const mapRingPages = 16
 
-// watchMaps calls f for each library of the runtime or of operators that any process maps, on one goroutine, until stop is called.
+// watchMaps calls f for each library as in Mapped that any process maps, on one goroutine, until stop is called.
 func watchMaps(m *api.Model, f func(Mapped)) (stop func(), err error) {
 	w := &mapWatch{model: m}
 	for cpu := 0; ; cpu++ { // also those outside this process's affinity
@@ -123,7 +123,7 @@ func (w *mapWatch) event(b []byte, f func(Mapped)) {
 			return
 		}
 		path, _, _ := strings.Cut(string(b[fixed:]), "\x00")
-		if name := path[strings.LastIndexByte(path, '/')+1:]; w.model.LayerOf(name) == nil && !w.model.OfOperators(name) {
+		if name := path[strings.LastIndexByte(path, '/')+1:]; w.model.LayerOf(name) == nil && !w.model.OfMarks(name) && !w.model.OfOperators(name) {
 			return
 		}
 		pid, addr, size := int(binary.NativeEndian.Uint32(b[8:])), binary.NativeEndian.Uint64(b[16:]), binary.NativeEndian.Uint64(b[24:])
@@ -142,27 +142,34 @@ func (u *Probes) Follow(late func(m Mapped, wait time.Duration, err error)) (sto
 			pids, _ := u.Candidates()
 			for _, pid := range pids {
 				libs, _ := FindLibraries(u.model, pid)
-				for _, lib := range libs {
+				marked, _ := FindMarked(u.model, pid)
+				for _, lib := range append(libs, marked...) {
 					_ = u.Add(lib)
 				}
 			}
 			return
 		}
-		if !u.selects(m.PID) || u.hasFile(m.file) {
+		if !u.selects(m.PID) {
 			return
 		}
-		if u.model.OfOperators(filepath.Base(m.Path)) {
+		file := filepath.Base(m.Path)
+		if u.model.OfOperators(file) {
 			u.operators.add(m.Path)
+		}
+		if u.hasFile(m.file) || u.model.LayerOf(file) == nil && !(u.marks() && u.model.OfMarks(file)) {
 			return
 		}
 		err := os.ErrNotExist
-		for _, file := range m.Files {
-			if u.has(file) {
+		for _, path := range m.Files {
+			if u.has(path) {
 				return
 			}
-			if err = u.Add(file); err == nil {
+			if err = u.Add(path); err == nil {
 				break
 			}
+		}
+		if errors.Is(err, ErrNoFunction) && u.model.OfMarks(file) {
+			return // CANN 8.3 and older have no marks
 		}
 		if late != nil {
 			late(m, time.Since(began), err)

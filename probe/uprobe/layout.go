@@ -17,7 +17,9 @@ const (
 	partSize       = 64
 	pieceSize      = 24
 	shortPieceSize = 8
-	headAt         = 4*8 + 4*4 + 2*4 + 3*8 + 8*maxPlaces // offset of head in struct thread
+	markOpen       = 16
+	markName       = 512                                                   // longest name of an operator, as in the shim
+	headAt         = 4*8 + 4*4 + 2*4 + 3*8 + 8 + 16*markOpen + 8*maxPlaces // offset of head in struct thread
 
 	unseen = 1 // result of a call whose end was not seen
 
@@ -30,6 +32,7 @@ const (
 	pieceOut, pieceFollows, pieceShort, pieceParams, pieceCaller                = 1, 2, 4, 8, 16
 	funcRetError, funcRetVoid, funcRet32, funcWake                              = 1, 2, 4, 8
 	funcOuter, funcCalled, funcItems, funcHold                                  = 16, 32, 64, 128
+	noMark, markOther, markPhaseOne, markBegin, markEnd                         = 0, 1, 2, 3, 4
 	argsReset, argsStored, argsBuffer, argsBufferStored                         = 1, 2, 4, 8
 	argsKernel                                                                  = 16
 	countRingFull, countNoThread, countNoProcess, countSampled           uint32 = 0, 1, 2, 3
@@ -56,7 +59,7 @@ type function struct {
 	Refer, Referred, Before, Block    uint8
 	Plain                             uint8
 	Pointers                          [2]uint8
-	_                                 uint8
+	Mark                              uint8
 	Place                             [maxWords]uint8
 	Mask                              [maxWords]uint64
 	Reader                            [maxReaders]reader

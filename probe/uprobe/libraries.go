@@ -19,6 +19,14 @@ import (
 // FindLibraries returns the runtime libraries that a process maps, each file once. The paths can be opened here, in spite of
 // the process's root directory and mounts, and even if the file was deleted.
 func FindLibraries(m *api.Model, pid int) ([]string, error) {
+	return find(pid, func(file string) bool { return m.LayerOf(file) != nil })
+}
+
+// FindMarked returns the libraries with marks that a process maps, as FindLibraries does.
+func FindMarked(m *api.Model, pid int) ([]string, error) { return find(pid, m.OfMarks) }
+
+// find returns the files with certain names that a process maps.
+func find(pid int, want func(file string) bool) ([]string, error) {
 	maps, err := procstat.Text(pid, "maps")
 	if err != nil {
 		return nil, fmt.Errorf("find libraries: %w", err) // err has the process's number
@@ -26,7 +34,7 @@ func FindLibraries(m *api.Model, pid int) ([]string, error) {
 	var found []string
 	seen := map[string]bool{}
 	for lib := range procstat.Mapped(maps) {
-		if m.LayerOf(filepath.Base(lib.Path)) == nil || seen[lib.ID] {
+		if !want(filepath.Base(lib.Path)) || seen[lib.ID] {
 			continue
 		}
 		seen[lib.ID] = true
@@ -50,14 +58,14 @@ func FindLibraries(m *api.Model, pid int) ([]string, error) {
 	return found, nil
 }
 
-// SearchLibraries returns the runtime libraries in folders of a process, as paths that can be opened here. A probe can then be
+// SearchLibraries returns the runtime libraries in folders of a process, and libraries with marks, as paths that can be opened here. A probe can then be
 // attached before the process maps the file.
 func SearchLibraries(m *api.Model, pid int, folders []string) (found []string) {
 	seen := map[fileID]bool{}
 	for _, dir := range folders {
 		at := fmt.Sprintf("/proc/%d/root/%s", pid, strings.TrimPrefix(dir, "/"))
 		for _, name := range regular.Names(at) {
-			if m.LayerOf(name) == nil {
+			if m.LayerOf(name) == nil && !m.OfMarks(name) {
 				continue
 			}
 			path := resolveIn(pid, dir+"/"+name)

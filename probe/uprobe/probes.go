@@ -45,6 +45,8 @@ type Options struct {
 	Cgroup string
 	// Functions are the names of the functions to record. nil: the whole model.
 	Functions []string
+	// NoOperators leaves out the boundaries of operators.
+	NoOperators bool
 	// PayloadLimit is the largest payload to capture from a copy's host memory, in bytes.
 	PayloadLimit uint64
 	// CountOnly counts calls and records nothing. It includes nested calls and functions that uprobes can't record.
@@ -124,7 +126,7 @@ func (u *Probes) Add(library string) error {
 	}
 	u.probed.Lock()
 	defer u.probed.Unlock()
-	if u.probed.files[file] {
+	if _, ok := u.probed.files[file]; ok {
 		return nil
 	}
 	sites, refused, err := u.sites(library)
@@ -134,13 +136,15 @@ func (u *Probes) Add(library string) error {
 	if err := u.attachSites(library, sites); err != nil {
 		return kernelError(fmt.Errorf("attach to %s: %w", library, err))
 	}
+	calls := false
 	for _, s := range sites {
 		u.probed.functions[s.id()] = true
+		calls = calls || !u.model.Func(s.id()).EntryMark()
 		if s.cookie&noEnd != 0 {
 			u.probed.endless[s.id()] = true
 		}
 	}
-	u.probed.files[file] = true
+	u.probed.files[file] = calls
 	if len(refused) > 0 {
 		u.probed.refused[library] = refused
 	}
@@ -196,11 +200,16 @@ func (u *Probes) setPaused(yes bool) error {
 // probes one by one.
 func (u *Probes) Ended() int64 { return u.ended }
 
-// Libraries returns the number of files with probes.
-func (u *Probes) Libraries() int {
+// Libraries returns the number of files of the runtime with probes.
+func (u *Probes) Libraries() (n int) {
 	u.probed.Lock()
 	defer u.probed.Unlock()
-	return len(u.probed.files)
+	for _, calls := range u.probed.files {
+		if calls {
+			n++
+		}
+	}
+	return n
 }
 
 func (u *Probes) sites(library string) (sites, refused []site, err error) {
@@ -231,7 +240,7 @@ func (u *Probes) wanted() ([]*api.Func, error) {
 	if u.opts.Functions == nil {
 		for i := range u.model.Funcs {
 			f := &u.model.Funcs[i]
-			if f.Modelled && !f.HostCallback && !f.EntryMark() && f.Form == nil && u.readable(f) == nil {
+			if f.Modelled && !f.HostCallback && (!f.EntryMark() || u.marks()) && f.Form == nil && u.readable(f) == nil {
 				want = append(want, f)
 			}
 		}
@@ -249,6 +258,9 @@ func (u *Probes) wanted() ([]*api.Func, error) {
 	}
 	return want, nil
 }
+
+// marks reports whether the boundaries of operators are recorded.
+func (u *Probes) marks() bool { return !u.opts.NoOperators && !u.opts.CountOnly }
 
 // readable returns an error if the probes can't record a function as the options ask. Any function can be counted.
 func (u *Probes) readable(f *api.Func) error {

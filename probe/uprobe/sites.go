@@ -12,7 +12,7 @@ import (
 type site struct {
 	symbol  string
 	offset  uint64   // in the file
-	cookie  uint64   // function, the bits below, and from bit 24 the distance from the entry
+	cookie  uint64   // function, the bits below, from bit 24 the distance from the entry, and for marks from bit 32 the code around it
 	returns []uint64 // offsets of the return instructions that are probed
 }
 
@@ -54,7 +54,7 @@ func sitesIn(f *elffile.File, want []*api.Func, arch string) (sites, refused []s
 	wanted := map[string]bool{}
 	for _, fn := range want {
 		for _, suffix := range suffixes {
-			wanted[fn.Name+suffix] = true
+			wanted[fn.Symbol()+suffix] = true
 		}
 	}
 	at := map[string]uint64{}
@@ -66,20 +66,23 @@ func sitesIn(f *elffile.File, want []*api.Func, arch string) (sites, refused []s
 	seen := map[uint64]bool{}
 	for layer, suffix := range suffixes {
 		for _, fn := range want {
-			addr, ok := at[fn.Name+suffix]
+			addr, ok := at[fn.Symbol()+suffix]
 			if !ok {
 				continue
 			}
 			offset, code, err := f.Code(addr, 32)
 			if err != nil {
-				return nil, nil, fmt.Errorf("%s: %w", fn.Name+suffix, err)
+				return nil, nil, fmt.Errorf("%s: %w", fn.Symbol()+suffix, err)
 			}
 			behind, ok := probeOffset(code, arch)
 			if offset += behind; seen[offset] {
 				continue
 			}
 			seen[offset] = true
-			s := site{symbol: fn.Name + suffix, offset: offset, cookie: uint64(fn.ID) | uint64(layer)*implementation | behind<<24}
+			s := site{symbol: fn.Symbol() + suffix, offset: offset, cookie: uint64(fn.ID) | uint64(layer)*implementation | behind<<24}
+			if fn.EntryMark() {
+				s.mark(f, addr, behind)
+			}
 			if waits := fn.Sync != api.NoSync && fn.Sync != api.PollStream && fn.Sync != api.PollEvent; fn.RunsCallbacks || waits {
 				if err := s.unhook(f, fn, addr, arch); err != nil {
 					return nil, nil, fmt.Errorf("%s: %w", s.symbol, err)
@@ -93,6 +96,15 @@ func sitesIn(f *elffile.File, want []*api.Func, arch string) (sites, refused []s
 		}
 	}
 	return sites, refused, nil
+}
+
+// mark describes a mark's site, which has no return probe: callers may unwind. The cookie gets the number of pages with code of the library before
+// the probe's page, and after it. A mark that is entered from there is no boundary.
+func (s *site) mark(f *elffile.File, entry, behind uint64) {
+	from, to := f.CodeAround(entry)
+	page := (entry + behind) / codePage
+	before, after := page-from/codePage, (to-1)/codePage-page
+	s.cookie |= unhooked | min(before, 1<<16-1)<<32 | min(after, 1<<16-1)<<48
 }
 
 // unhook has the end seen at the return instructions, and not by a return probe. A function that waits has a return probe if

@@ -110,3 +110,25 @@ func TestBelowOfADamagedLibrary(t *testing.T) {
 		t.Errorf("%+v", below)
 	}
 }
+
+// The cookie of a mark has the number of pages of its library's code before the probe, and after it.
+func TestMarkKnowsTheCodeAroundIt(t *testing.T) {
+	code := func(from, size uint64) *elffile.File {
+		return &elffile.File{Progs: []elf.Prog64{{Type: uint32(elf.PT_LOAD), Flags: uint32(elf.PF_X), Vaddr: from, Filesz: size}}}
+	}
+	for _, c := range []struct {
+		file          *elffile.File
+		entry, behind uint64
+		want          uint64
+	}{
+		{code(0x1800, 0x3000), 0x2ffc, 4, 1<<48 | 2<<32},
+		{code(0x1000, 0x3000), 0x1000, 0, 2<<48 | 0<<32},
+		{code(0x1000, 0x3000), 0x3fff, 0, 0<<48 | 2<<32},
+		{code(0, 1<<40), 1 << 39, 0, 0xffff<<48 | 0xffff<<32}, // more than fits
+	} {
+		s := site{cookie: 7}
+		if s.mark(c.file, c.entry, c.behind); s.cookie != c.want|unhooked|7 {
+			t.Errorf("%+v at %#x: cookie %#x, want %#x", c.file.Progs[0], c.entry, s.cookie, c.want|unhooked|7)
+		}
+	}
+}

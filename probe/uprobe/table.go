@@ -29,6 +29,9 @@ func functionTable(m *api.Model, f *api.Func, arch string) (*function, error) {
 	if f.Task == api.Kernel {
 		t.Flags |= funcHold
 	}
+	if f.EntryMark() {
+		t.marks(f)
+	}
 	if f.RetError {
 		t.Flags |= funcRetError
 	}
@@ -93,6 +96,26 @@ func functionTable(m *api.Model, f *api.Func, arch string) (*function, error) {
 	}
 	t.Readers = uint8(len(readers))
 	return t, nil
+}
+
+// marks describes an entry mark. Marks are passed on together, as launches are.
+func (t *function) marks(f *api.Func) {
+	t.Flags |= funcHold
+	switch f.Operator {
+	case api.OperatorPhaseOne:
+		t.Mark = markPhaseOne
+		for i := range f.Params {
+			if p := &f.Params[i]; p.Object == api.Executor {
+				t.Args = p.Word
+			}
+		}
+	case api.OperatorPhaseTwo, api.OperatorInner:
+		t.Mark = markBegin
+	case api.OperatorEnd:
+		t.Mark = markEnd
+	default:
+		t.Mark = markOther
+	}
 }
 
 // layout assigns argument words to registers and stack, by the processor's calling convention. A structure that does not fit
@@ -353,6 +376,9 @@ func readerOf(f *api.Func, i int) (reader, bool) {
 		r.Kind, r.Flags = kindBuffers, readEntry
 	case api.String, api.File, api.Target:
 		r.Kind, r.Flags, r.Unit = kindString, readEntry, inlineBytes
+		if f.EntryMark() {
+			r.Unit = markName + 1
+		}
 	case api.List:
 		r.Kind, r.Flags, r.Unit = kindList, readEntry, uint64(p.Elem)
 	case api.Struct:

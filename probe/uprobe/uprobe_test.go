@@ -99,6 +99,18 @@ int aclmdlRIAddCondTask(struct condition c, void *stream, uint32_t flags)
 /* Begins with a push, like most functions. */
 int aclrtRecordEvent(void *event, void *stream) { __asm__ volatile("" ::: PUSHED); return 0; }
 int aclrtSynchronizeStream(void *s) { if (s == (void *)0xdead) pause(); return 0; }
+/* Marks. */
+void begin_one(const char *name, void **executor) __asm__("_Z19InitL2Phase1ContextPKcPP13aclOpExecutor");
+void end(void *guard) __asm__("_ZN2op10OpDfxGuardD1Ev");
+int run(void *workspace, uint64_t size, void *executor, void *stream) __asm__("_Z19CommonOpExecutorRunPvmP13aclOpExecutorS_");
+void begin_one(const char *name, void **executor) {}
+__attribute__((noinline)) void end(void *guard) { __asm__ volatile("" ::: PUSHED); }
+int run(void *workspace, uint64_t size, void *executor, void *stream)
+{
+	end(0);
+	__asm__ volatile("");
+	return 0;
+}
 `
 
 const testProgram = `
@@ -142,6 +154,9 @@ struct condition { void *handle; int type; uint32_t size; void **graphs; };
 int aclmdlRIAddCondTask(struct condition, void *, uint32_t);
 int aclrtRecordEvent(void *, void *);
 int aclrtSynchronizeStream(void *);
+void begin_one(const char *, void **) __asm__("_Z19InitL2Phase1ContextPKcPP13aclOpExecutor");
+void end(void *) __asm__("_ZN2op10OpDfxGuardD1Ev");
+int run(void *, uint64_t, void *, void *) __asm__("_Z19CommonOpExecutorRunPvmP13aclOpExecutorS_");
 
 struct attr { uint32_t id; uint32_t value[4]; };
 static unsigned char big[300000], dst[300000];
@@ -187,6 +202,16 @@ static void memory(void)
 	fflush(file);
 	char *m = mmap(0, 4096, PROT_READ, MAP_PRIVATE, fileno(file), 0);
 	aclrtBinaryGetFunction((void *)0xb1, m + 4090, &f);
+}
+
+static void marks(void)
+{
+	void *executor = 0;
+	begin_one("aclnnAdd", &executor);
+	executor = (void *)0xe1;
+	aclrtRecordEvent((void *)0xee, (void *)0x57);
+	end(0);
+	run(0, 16, executor, (void *)0x57);
 }
 
 static void payload(void)
@@ -340,6 +365,8 @@ int main(int argc, char **argv)
 		args();
 	else if (!strcmp(argv[1], "memory"))
 		memory();
+	else if (!strcmp(argv[1], "marks"))
+		marks();
 	else if (!strcmp(argv[1], "payload"))
 		payload();
 	else if (!strcmp(argv[1], "asleep"))

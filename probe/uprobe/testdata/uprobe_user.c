@@ -107,9 +107,11 @@ void seen(void)
 	memcpy(&table, t->table, sizeof table);
 	made = 0;
 	(running % 2 ? enter : enter_loops)(&landed_regs);
+	/* A mark is complete at the entry and waits as the first record. */
+	const struct record *r = table.mark ? (const struct record *)th->records : record_of(th);
 	for (unsigned i = 0; i < t->words; i++)
-		if (!th->active || record_of(th)->words[i] != t->want[i]) {
-			printf("%s: word %u is %#llx, want %#llx\n", t->name, i, (unsigned long long)record_of(th)->words[i], (unsigned long long)t->want[i]);
+		if ((table.mark ? th->calls != 1 || r->event.end == 0 : !th->active) || r->words[i] != t->want[i]) {
+			printf("%s: word %u is %#llx, want %#llx\n", t->name, i, (unsigned long long)r->words[i], (unsigned long long)t->want[i]);
 			failed = 1;
 			break;
 		}
@@ -148,11 +150,68 @@ static void ends_left_out(void)
 	}
 }
 
+/* The ends of phases find the executors' addresses, also if a phase before them was left by a longjmp, and in a thread with more phases than there is room for. */
+static void phases_nest(void)
+{
+	struct thread *t = &thread;
+	u64 got[8], want[8] = {0, 2, 1, 0, 3, 5, 6, 0};
+	memset(t, 0, sizeof *t);
+	got[0] = phase_ends(t, 900); /* began before the recording */
+	phase_begins(t, 900, 1);
+	phase_begins(t, 800, 2);
+	got[1] = phase_ends(t, 800);
+	phase_begins(t, 700, 9); /* left by a longjmp, as the next one shows */
+	phase_begins(t, 800, 0);
+	phase_ends(t, 800);
+	got[2] = phase_ends(t, 900);
+	got[3] = t->marks;
+	phase_begins(t, 900, 3);
+	phase_begins(t, 900, 3); /* the first one was left */
+	got[4] = phase_ends(t, 900);
+	for (u64 i = 0; i < 2 * MARK_OPEN; i++)
+		phase_begins(t, 900 - i, 5 + i);
+	for (u64 i = 2 * MARK_OPEN - 1; i > 1; i--)
+		if (phase_ends(t, 900 - i) != (i < MARK_OPEN ? 5 + i : 0))
+			failed = 1;
+	got[6] = phase_ends(t, 899);
+	got[5] = phase_ends(t, 900);
+	got[7] = t->marks;
+	for (unsigned i = 0; i < 8; i++)
+		if (failed |= got[i] != want[i])
+			printf("phases: %u is %llu, want %llu\n", i, got[i], want[i]);
+}
+
+/* A mark is no boundary if it is entered from the same code: two pages before the probe's page to one page after it. */
+static void own_marks_are_known(void)
+{
+	static const struct {
+		u64 from;
+		u8 inside;
+	} tests[] = {{0x0fff, 0}, {0x1000, 1}, {0x3123, 1}, {0x4fff, 1}, {0x5000, 0}, {0x7f0000003000, 0}};
+	for (unsigned i = 0; i < sizeof tests / sizeof tests[0]; i++) {
+		struct pt_regs r = {0};
+#if defined(__x86_64__)
+		u64 stack[2] = {tests[i].from, 0};
+		landed_regs.sp = r.sp = (u64)stack;
+		r.ip = 0x3004;
+#else
+		r.x[30] = tests[i].from;
+		r.pc = 0x3004;
+#endif
+		if (from_inside(&r, (u64)1 << 48 | (u64)2 << 32 | 7) != tests[i].inside) {
+			printf("a mark from %#llx: inside is not %u\n", tests[i].from, tests[i].inside);
+			failed = 1;
+		}
+	}
+}
+
 int main(void)
 {
 	for (running = 0; running < sizeof tests / sizeof tests[0]; running++)
 		tests[running].call();
 	ends_left_out();
+	phases_nest();
+	own_marks_are_known();
 	printf("%u functions\n", running);
 	return failed;
 }
