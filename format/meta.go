@@ -123,7 +123,7 @@ type Tracer struct {
 	Version    string          `json:"version,omitempty"`      // version of the recorder
 	CostNS     float64         `json:"cost_ns,omitempty"`      // added to a launch with 64 bytes of arguments, measured at start
 	Stacks     int             `json:"stack_frames,omitempty"` // frames of a call that were kept, at most; 0 for none, and in traces of older versions
-	Operators  string          `json:"operators,omitempty"`    // names if marks of operators were recorded, none if the user left them out; "" if the recorder or its probe has no marks
+	Operators  string          `json:"operators,omitempty"`    // names if marks of operators were recorded, none if the user left them out; "" if the recorder has no marks, or probed only the file of --library
 	ClockJumps int             `json:"clock_jumps,omitempty"`  // jumps of the processor's counter; times in the 100 ms before may be wrong
 	GapNS      int64           `json:"gap_ns,omitempty"`       // gaps between a thread's calls over this were divided into running and not running; 0: none
 	PayloadNS  int64           `json:"payload_ns,omitempty"`   // time that the program's threads spent on payloads, with copying

@@ -141,7 +141,7 @@ func (o *Options) defaults() {
 // operators returns Tracer.Operators of the trace.
 func (o *Options) operators() string {
 	switch {
-	case o.Capture.Probe == "ebpf" || !slices.ContainsFunc(o.Model.Layers, func(l api.Layer) bool { return l.Marks }):
+	case o.Capture.Probe == "ebpf" && o.Capture.Library != "" || !slices.ContainsFunc(o.Model.Layers, func(l api.Layer) bool { return l.Marks }):
 		return ""
 	case o.Capture.Operators == ring.NoOperators:
 		return format.NoOperators

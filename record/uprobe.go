@@ -143,12 +143,12 @@ func (r *recorder) uprobeOptions() (*uprobe.Options, error) {
 	}
 	r.uprobes.trial = best
 	flushed := time.Now()
-	o := &uprobe.Options{OneByOne: best.OneByOne, RingBytes: r.o.Limits.RingBytes, PayloadLimit: r.o.Capture.Payload.limit(), Meanwhile: func() error { return r.flush(&flushed) }}
+	o := &uprobe.Options{OneByOne: best.OneByOne, RingBytes: r.o.Limits.RingBytes, PayloadLimit: r.o.Capture.Payload.limit(), NoOperators: r.o.Capture.Operators == NoOperators, Meanwhile: func() error { return r.flush(&flushed) }}
 	return o, nil
 }
 
 // follow probes the libraries of some processes. If Capture.Library is set, it probes that file only. Otherwise it probes the
-// libraries that the processes map, those that their loaders would find, and those that any process maps later.
+// libraries of the runtime and those with marks: those that the processes map, those that their loaders would find, and those that any process maps later.
 func (r *recorder) follow(u *uprobe.Probes, pids []int) (stop func(), err error) {
 	if r.o.Capture.Library != "" {
 		path, err := filepath.EvalSymlinks(r.o.Capture.Library)
@@ -160,7 +160,11 @@ func (r *recorder) follow(u *uprobe.Probes, pids []int) (stop func(), err error)
 	// From here on no library is missed, but a probe may come late.
 	stop, err = u.Follow(func(m uprobe.Mapped, wait time.Duration, err error) {
 		exe, _ := os.Readlink(host.ProcFile(m.PID, "exe"))
-		l := format.Unhooked{PID: m.PID, Exe: exe, Reason: fmt.Sprintf("%s was found late: calls in its first %s may be missing", m.Path, human.Duration(wait.Nanoseconds()))}
+		what := "calls"
+		if r.o.Model.OfMarks(filepath.Base(m.Path)) {
+			what = "marks"
+		}
+		l := format.Unhooked{PID: m.PID, Exe: exe, Reason: fmt.Sprintf("%s was found late: %s in its first %s may be missing", m.Path, what, human.Duration(wait.Nanoseconds()))}
 		if err != nil {
 			l.Reason = fmt.Sprintf("%s was loaded and can't be probed: %v", m.Path, err)
 		}
@@ -175,7 +179,8 @@ func (r *recorder) follow(u *uprobe.Probes, pids []int) (stop func(), err error)
 		if err != nil && len(pids) == 1 && host.Exists(host.ProcFile(pid, "maps")) { // one process among many may hide its maps
 			first = err
 		}
-		for _, lib := range append(libs, uprobe.SearchLibraries(r.o.Model, pid, r.folders(pid))...) {
+		marked, _ := uprobe.FindMarked(r.o.Model, pid)
+		for _, lib := range slices.Concat(libs, marked, uprobe.SearchLibraries(r.o.Model, pid, r.folders(pid))) {
 			if err := u.Add(lib); err != nil && !errors.Is(err, uprobe.ErrNoFunction) && first == nil {
 				first = err
 			}

@@ -12,7 +12,7 @@ import (
 
 func (a *app) attachCmd() *cobra.Command {
 	o := record.AttachOptions{Options: record.Options{Version: version, Capture: record.Capture{Probe: "ebpf", DropRights: true}}}
-	var apiName string
+	var apiName, operators string
 	var live liveFlags
 	var end ending
 	c := &cobra.Command{
@@ -46,6 +46,7 @@ func (a *app) attachCmd() *cobra.Command {
 			if err := errors.Join(seekable(c, o.Output), kept(&o.Options)); err != nil {
 				return err
 			}
+			o.Capture.Operators = operatorLevels[operators]
 			var err error
 			if apiName == "auto" {
 				o.Model = record.RuntimeOf(runtimes.All, &o)
@@ -74,6 +75,8 @@ func (a *app) attachCmd() *cobra.Command {
 	f.StringVar(&o.Capture.Library, "library", "", "`FILE`: runtime library, if it has an unusual name")
 	apiFlag(f, &apiName)
 	payloadFlag(f, &o.Options)
+	choose(f, &operators, "operators", "`LEVEL`: operators: names, none", "names", "none")
+	explain(f, "operators", operatorNames)
 	f.BoolVar(&o.Sample, "sample", false, "skip and count calls before any is lost")
 	explain(f, "sample", "If the recorder is too slow, only some calls are recorded, and the skipped calls are counted.")
 	forFlag(f, &o.Options)

@@ -63,11 +63,14 @@ func (r *recordFlags) content(f *pflag.FlagSet) {
 		"the task measures its time on the device. all measures each task. N measures one task in N at random. TIME, for example 5ms, measures a task of each "+
 		"thread in every 5 ms.")
 	choose(f, &r.operators, "operators", "`LEVEL`: operators: names, shapes, none", "names", "shapes", "none")
-	explain(f, "operators", "names records where operators (aclnn…) begin and end, and their names. It costs about 25 ns at each boundary. shapes adds "+
-		"the kernel type, the data types and the shapes of the tensors of each launch, with CANN 8.5 or newer and the shim: it tells operators that the runtime wants them. eBPF does not record them.")
+	explain(f, "operators", operatorNames+" shapes adds "+
+		"the kernel type, the data types and the shapes of the tensors of each launch, with CANN 8.5 or newer and the shim: it tells operators that the runtime wants them.")
 	f.BoolVar(&r.Capture.NoTaskIDs, "no-task-ids", false, "do not query the runtime's id of each task")
 	explain(f, "no-task-ids", "Saves a query per launch. Ids connect calls with the tasks in the runtime's logs.")
 }
+
+// operatorNames explains the level names of --operators.
+const operatorNames = "names records where operators (aclnn…) begin and end, and their names. It costs about 25 ns at each boundary, and 1 to 2 us by eBPF."
 
 // part adds the flags that select the recorded part of the run.
 func (r *recordFlags) part(f *pflag.FlagSet) {
