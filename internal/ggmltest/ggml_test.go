@@ -82,9 +82,12 @@ func operatorLibraries(t *testing.T, d *decoder) {
 			}
 			replays(t, shim, "unproved", 0)
 			t.Run("ebpf", func(t *testing.T) {
-				maps.DeleteFunc(recorded, func(f string, _ int) bool { return acl.Model.Lookup(f) != nil && acl.Model.Lookup(f).EntryMark() }) // eBPF records no marks
-				if seen, _ := d.recorded(t, "ebpf", args, alone); !maps.Equal(recorded, seen) {
+				seen, ebpf := d.recorded(t, "ebpf", args, alone)
+				if !maps.Equal(recorded, seen) {
 					t.Errorf("recorded by shim %v\nby eBPF %v", recorded, seen)
+				}
+				if a, b := operators(t, shim), operators(t, ebpf); !maps.Equal(a, b) || len(a) < 2 {
+					t.Errorf("operators by shim %v\nby eBPF %v", a, b)
 				}
 			})
 		})
@@ -239,6 +242,26 @@ func launches(t *testing.T, path string) map[string]int {
 	n := map[string]int{}
 	for _, k := range s.Kernels {
 		n[k.Name] = k.Count
+	}
+	return n
+}
+
+// ran is how often an operator ran and what it launched.
+type ran struct{ Calls, Launches int }
+
+// operators returns the operators of a trace by name.
+func operators(t *testing.T, path string) map[string]ran {
+	t.Helper()
+	var s struct {
+		Groups []struct {
+			Name string
+			ran
+		}
+	}
+	parse(t, run(t, testenv.Built(t, "bin/acltrace"), "stats", "--by", "operator", "--json", path).stdout, &s)
+	n := map[string]ran{}
+	for _, g := range s.Groups {
+		n[g.Name] = g.ran
 	}
 	return n
 }

@@ -216,10 +216,16 @@ func run(t *testing.T, env []string, command ...string) *result {
 // bound is run with a way to bind the shim.
 func bound(t *testing.T, bind string, env []string, command ...string) *result {
 	t.Helper()
+	return recorded(t, &record.Options{Capture: record.Capture{Bind: bind}, Limits: record.Limits{Buffers: record.Buffers{Block: true}}}, env, command...)
+}
+
+// recorded is run with options.
+func recorded(t *testing.T, o *record.Options, env []string, command ...string) *result {
+	t.Helper()
 	testenv.Built(t, "lib/libacltrace.so")
 	dir := t.TempDir()
 	log := filepath.Join(dir, "log")
-	o := record.Options{Model: acl.Model, Output: filepath.Join(dir, "run.aclt"), Command: command, Capture: record.Capture{Bind: bind}, Limits: record.Limits{Buffers: record.Buffers{Block: true}}, Env: append(append(os.Environ(), "FAKE_LOG="+log), env...)}
+	o.Model, o.Output, o.Command, o.Env = acl.Model, filepath.Join(dir, "run.aclt"), command, append(append(os.Environ(), "FAKE_LOG="+log), env...)
 	files := [2]*os.File{}
 	for i := range files {
 		f, err := os.Create(filepath.Join(dir, strconv.Itoa(i)))
@@ -230,7 +236,7 @@ func bound(t *testing.T, bind string, env []string, command ...string) *result {
 		files[i] = f
 	}
 	o.Stdout, o.Stderr = files[0], files[1]
-	res, err := record.Run(t.Context(), &o)
+	res, err := record.Run(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)
 	}
