@@ -62,7 +62,7 @@ func (s *State) Apply(process uint32, c *format.Call) *Event {
 	if f.Operator == api.NoOperatorMark {
 		e.Operator, e.Phase = s.operators.call(f, c)
 	} else {
-		e.Begun = s.operators.mark(f, c, process, e)
+		e.Begun, e.Operator, e.Phase = s.operators.mark(f, c, process, e.nameBytes())
 	}
 	h := s.handlers(f)
 	for _, p := range h.using {

@@ -20,22 +20,22 @@ func (o *operators) call(f *api.Func, c *format.Call) (string, operator.Phase) {
 	return o.outermost(c.Thread)
 }
 
-// mark takes the mark of an event, sets the event's operator, and returns the part that begins with the mark, nil for none.
-func (o *operators) mark(f *api.Func, c *format.Call, process uint32, e *Event) (begun *operator.Part) {
-	e.Operator, e.Phase = o.outermost(c.Thread) // the mark may end it
+// mark takes a mark, and returns the part that begins with it, nil for none, and the operator that it is in, which it may end.
+func (o *operators) mark(f *api.Func, c *format.Call, process uint32, name []byte) (begun *operator.Part, in string, phase operator.Phase) {
+	in, phase = o.outermost(c.Thread)
 	m := markOf(f, c, process)
 	before := len(o.names.list)
-	if m.Name = o.names.of(e.nameBytes()); len(o.names.list) > before {
+	if m.Name = o.names.of(name); len(o.names.list) > before {
 		if o.known == nil {
 			o.known = opinfo.Known().Extend()
 		}
 		o.known.Add(m.Name)
 	}
 	begun = o.Apply(m)
-	if name, phase := o.outermost(c.Thread); name != "" {
-		e.Operator, e.Phase = name, phase
+	if name, of := o.outermost(c.Thread); name != "" {
+		in, phase = name, of
 	}
-	return begun
+	return begun, in, phase
 }
 
 func (o *operators) outermost(thread uint32) (string, operator.Phase) {
@@ -43,19 +43,6 @@ func (o *operators) outermost(thread uint32) (string, operator.Phase) {
 		return p.Name, p.Phase
 	}
 	return "", 0
-}
-
-// OperatorEnded calls a function with each part of an operator at its end. The part is valid until the function returns.
-func (s *State) OperatorEnded(f func(*operator.Part)) { s.operators.Ended = f }
-
-// OpenOperators finishes the State at the end of its calls, and returns for each thread the outermost operator that has begun and not ended, nil for none.
-func (s *State) OpenOperators(threads int) []*operator.Part {
-	s.operators.Finish()
-	open := make([]*operator.Part, threads)
-	for i := range open {
-		open[i] = s.operators.Outermost(uint32(i))
-	}
-	return open
 }
 
 // markOf returns the mark of a call, without its name.

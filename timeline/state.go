@@ -18,6 +18,7 @@ import (
 
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/timeline/operator"
 )
 
 // currentDevice returns the current device and context for a thread. A thread that has selected none gets the device that its process uses, if
@@ -467,4 +468,17 @@ func (r *ranges) find(addr uint64) (*Object, uint64, bool) {
 		}
 	}
 	return nil, 0, false
+}
+
+// OperatorEnded calls a function with each part of an operator at its end. The part is valid until the function returns.
+func (s *State) OperatorEnded(f func(*operator.Part)) { s.operators.Ended = f }
+
+// OpenOperators finishes the State at the end of its calls, and returns for each thread the outermost operator that has begun and not ended, nil for none.
+func (s *State) OpenOperators(threads int) []*operator.Part {
+	s.operators.Finish()
+	open := make([]*operator.Part, threads)
+	for i := range open {
+		open[i] = s.operators.Outermost(uint32(i))
+	}
+	return open
 }

@@ -280,8 +280,14 @@ func newRun(r *format.Reader, m *api.Model, o *Options, both common) (*run, erro
 		return nil, err
 	}
 	x.split.End()
-	x.Timed = r.Meta().DeviceTime != nil
-	x.Path, x.Scope, x.Steps = r.Path(), r.Completeness().Scope(), stats.SumSteps(w, steps, &lengths)
+	x.Steps = stats.SumSteps(w, steps, &lengths)
+	x.describe(w, all, first, end)
+	return x, nil
+}
+
+// describe sets what the Diff says of the run. all means that no calls are selected, first and end are their times.
+func (x *run) describe(w *timeline.Walk, all bool, first, end int64) {
+	x.Path, x.Scope, x.Timed = w.Reader.Path(), w.Reader.Completeness().Scope(), w.Reader.Meta().DeviceTime != nil
 	switch {
 	case x.Calls == 0:
 	case all:
@@ -289,13 +295,12 @@ func newRun(r *format.Reader, m *api.Model, o *Options, both common) (*run, erro
 	default:
 		x.SpanNS = end - first
 	}
-	if !all {
-		x.CallsOf = w.Calls
-		if steps == 0 && x.Steps.Why == "" {
-			x.Steps.Why = "no whole step is selected"
-		}
+	if all {
+		return
 	}
-	return x, nil
+	if x.CallsOf = w.Calls; x.Steps.Count == 0 && x.Steps.Why == "" {
+		x.Steps.Why = "no whole step is selected"
+	}
 }
 
 // inGraphs is the kind of a kernel that runs of graphs launch. It has counts but no times.

@@ -1,9 +1,6 @@
 package stats
 
 import (
-	"cmp"
-	"slices"
-
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/timeline"
 	"github.com/acltrace/acltrace/timeline/operator"
@@ -98,25 +95,4 @@ func (x *operatorHabits) step(index int, counts bool) {
 	if counts {
 		x.steps++
 	}
-}
-
-// operatorFindings returns the operators that run very often in a step, with small launches: manyRuns times in the mean and in most typical steps, for
-// worthShare of a step's time on the host. There are none if a step waits for the device for boundShare of its time: less work on the host would not make it shorter.
-func (x *summer) operatorFindings() (out []Finding) {
-	sh := x.s.Shares
-	if sh == nil || sh.NS == 0 || x.operators.steps == 0 || float64(sh.WaitingNS) >= boundShare*float64(sh.NS) || x.s.Bound != nil && x.s.Bound.By == ByDevice {
-		return nil
-	}
-	steps := x.operators.steps
-	for name, h := range x.operators.byName {
-		r := &h.typical
-		share := float64(r.ns) / float64(steps*sh.NS)
-		if r.runs < manyRuns*uint64(steps) || 2*h.steps < steps || share < worthShare || !r.small() {
-			continue
-		}
-		step := h.step
-		out = append(out, Finding{Kind: FrequentOperator, Share: share, CostNS: r.ns, Count: r.runs, EachNS: r.ns / int64(r.runs), Name: name, Steps: h.steps, Of: uint64(steps), Step: &step, Rank: sh.Rank})
-	}
-	slices.SortFunc(out, func(a, b Finding) int { return cmp.Compare(a.Name, b.Name) })
-	return out
 }
