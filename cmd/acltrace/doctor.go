@@ -20,7 +20,7 @@ func (a *app) doctorCmd() *cobra.Command {
 		Use:   "doctor [flags] [-- PROGRAM …]",
 		Short: "check what works on this machine",
 		Long: "Tries the parts that other commands need, and prints the missing ones and how to get them. With a program, it also prints the runtime libraries that the " +
-			"program would load, and which of their functions are recorded. The program is not run. The exit code is 1 if something does not work.",
+			"program would load, and which of their functions are recorded, and which boundaries of operators. The program is not run. The exit code is 1 if something does not work.",
 		Example: "acltrace doctor\n" +
 			"acltrace doctor -- python train.py",
 		RunE: func(_ *cobra.Command, args []string) error {
@@ -91,6 +91,7 @@ var checks = map[doctor.Check][2]string{
 	doctor.HeldAtStart:    {"record --probe ebpf", "hold a program at its start (ptrace)"},
 	doctor.Program:        {"record", ""},
 	doctor.Library:        {"record", ""},
+	doctor.Operators:      {"record --operators", ""},
 }
 
 // worded words a finding.

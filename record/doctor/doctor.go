@@ -44,12 +44,13 @@ const (
 	HeldAtStart    Check = "held at start" // a program
 	Program        Check = "program"       // Finding.Subject
 	Library        Check = "library"       // Finding.Subject
+	Operators      Check = "operators"     // of Finding.Subject, the library that has their boundaries
 )
 
 // Finding is the result of one check.
 type Finding struct {
 	Check   Check
-	Subject string // program or library
+	Subject string // program or library, "" for the machine
 	OK      bool
 	Err     error  // why the check failed; nil if Notes say why
 	Notes   []Note // facts, in order

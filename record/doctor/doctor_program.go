@@ -104,6 +104,7 @@ func (d *Diagnosis) program(m *api.Model, command []string) {
 		}
 		d.add(Library, o.Path, nil, fmt.Sprintf("%s%s of %s functions are recorded, %s counted by name, %s not seen", word, human.Count(l.Hooked), human.Count(l.Exported), human.Count(len(l.Counted)), human.Count(len(l.PassedBy))))
 	}
+	d.operators(m, loader, program)
 }
 
 // runs returns the program that the kernel starts for a file: the file itself, or a script's interpreter.

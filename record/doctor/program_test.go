@@ -85,6 +85,7 @@ func TestProgramIsCheckedBeforeItRuns(t *testing.T) {
 			}
 			continue
 		}
+		d.Findings = slices.DeleteFunc(d.Findings, func(f Finding) bool { return f.Check == Operators })
 		if len(d.Findings) < 2 || len(d.Findings) != 1+len(d.Libraries) {
 			t.Errorf("%s: %d findings about %d libraries", c.program, len(d.Findings)-1, len(d.Libraries))
 			continue
