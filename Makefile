@@ -52,7 +52,7 @@ CUDA     := bin/examples/cuda/driver bin/examples/cuda/kernels.so
 EXAMPLES := $(CUDA) $(addprefix bin/examples/,hello tiny_decoder serving $(PROGRAMS) $(PROBLEMS) $(KERNELS:%=%.o) $(KERNELS:%=%.so))
 
 # What acltrace embeds: parts as they are, and files for an archive. See internal/artifacts.
-PARTS    := $(call each,shim) libacltrace-audit.so acltrace-player
+PARTS    := $(call each,shim) libacltrace-audit.so libacltrace-decoy.so acltrace-player
 SIMS     := $(call each,sim) $(call each,engine) $(call each,libraries)
 SIMLINKS := $(patsubst ./%,%,$(foreach r,$(RUNTIMES),$(addprefix $(dir $($r_sim)),$($r_sim_links)))) $(foreach l,$(call each,libraries),$($l_links))
 DEMO     := tiny_decoder decoder_kernels.o decoder_kernels.so
@@ -122,6 +122,10 @@ $1/glibc/%: $(wildcard internal/glibc/*) | $($1_tools)
 $1/libacltrace-audit.so: probe/shim/audit/audit.c $(HEADERS) | $($1_tools)
 	@mkdir -p $$(@D)
 	$($1_cc) $(CFLAGS) $(SHIM_FLAGS) $(SHIM_FLAGS_$($1_arch)) -o $$@ $$<
+
+$1/libacltrace-decoy.so: probe/shim/decoy/decoy.c | $($1_tools)
+	@mkdir -p $$(@D)
+	$($1_cc) -shared -nostdlib -fPIC $(CFLAGS) -o $$@ $$<
 
 $1/acltrace-player: $(PLAYER_C) $(HEADERS) $(call old_files,$1)
 	@mkdir -p $$(@D)

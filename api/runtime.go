@@ -52,8 +52,15 @@ type Runtime struct {
 	Simulator Simulator
 	Faults    Faults
 	Below     Below
+	Above     `yaml:",inline"`
+}
+
+// Above has the libraries above the runtime.
+type Above struct {
 	// Operators are the file names of the libraries with operators, without versions. Their functions call the runtime.
 	Operators []string
+	// MarkingFrameworks are the file names of the libraries of frameworks that make marks only for a tool.
+	MarkingFrameworks []string `yaml:"marking_frameworks"`
 }
 
 // Below lists the software under and beside a runtime that can move data without a call of the runtime.

@@ -120,14 +120,15 @@ const (
 
 // Tracer is the recorder and its cost.
 type Tracer struct {
-	Version    string          `json:"version,omitempty"`      // version of the recorder
-	CostNS     float64         `json:"cost_ns,omitempty"`      // added to a launch with 64 bytes of arguments, measured at start
-	Stacks     int             `json:"stack_frames,omitempty"` // frames of a call that were kept, at most; 0 for none, and in traces of older versions
-	Operators  string          `json:"operators,omitempty"`    // names if marks of operators were recorded, none if the user left them out; "" if the recorder has no marks, or probed only the file of --library
-	ClockJumps int             `json:"clock_jumps,omitempty"`  // jumps of the processor's counter; times in the 100 ms before may be wrong
-	GapNS      int64           `json:"gap_ns,omitempty"`       // gaps between a thread's calls over this were divided into running and not running; 0: none
-	PayloadNS  int64           `json:"payload_ns,omitempty"`   // time that the program's threads spent on payloads, with copying
-	Copies     *RecordedCopies `json:"copies,omitempty"`       // the part of payload_ns for copies, nil for none
+	Version    string          `json:"version,omitempty"`         // version of the recorder
+	CostNS     float64         `json:"cost_ns,omitempty"`         // added to a launch with 64 bytes of arguments, measured at start
+	Stacks     int             `json:"stack_frames,omitempty"`    // frames of a call that were kept, at most; 0 for none, and in traces of older versions
+	Operators  string          `json:"operators,omitempty"`       // names if marks of operators were recorded, none if the user left them out; "" if the recorder has no marks, or probed only the file of --library
+	Marks      string          `json:"framework_marks,omitempty"` // ranges or memory if the recorder made the framework make these marks
+	ClockJumps int             `json:"clock_jumps,omitempty"`     // jumps of the processor's counter; times in the 100 ms before may be wrong
+	GapNS      int64           `json:"gap_ns,omitempty"`          // gaps between a thread's calls over this were divided into running and not running; 0: none
+	PayloadNS  int64           `json:"payload_ns,omitempty"`      // time that the program's threads spent on payloads, with copying
+	Copies     *RecordedCopies `json:"copies,omitempty"`          // the part of payload_ns for copies, nil for none
 }
 
 // RecordedCopies sums up the payloads of copies that were hashed or copied.

@@ -72,7 +72,20 @@ type Capture struct {
 	Payload    Payload // default Small
 	Replayable bool    // implies the level Full, Limits.Block and no limit of the size
 	NoSmall    bool    // leave out copies below SmallestCopy
+	Marks      Marks   // those that frameworks make only for a tool
 }
+
+// Marks are the marks that a framework is made to make: torch_npu makes some if the name of a library of the vendor's tools is in LD_PRELOAD.
+type Marks string
+
+// The marks. A framework makes one kind at most.
+const (
+	MarkRanges Marks = "ranges" // ranges and moments of mstx
+	MarkMemory Marks = "memory" // the regions of its allocator
+)
+
+// tools are the names of the libraries for which a framework looks.
+var tools = map[Marks]string{MarkRanges: "libmspti.so", MarkMemory: "libascend_kernel_hook.so"}
 
 // Limits are limits of time, size and memory.
 type Limits struct {
@@ -158,6 +171,8 @@ type Conflict string
 const (
 	DeviceTimeWithoutShim Conflict = "DeviceTime needs events on the program's streams, which only the shim can record"
 	ShapesWithoutShim     Conflict = "OperatorShapes needs the shim: a probe in the kernel changes no answers"
+	MarksWithoutShim      Conflict = "Marks need the shim, which is loaded when the program starts"
+	UnknownMarks          Conflict = "Marks has an unknown value"
 	BlockWithoutShim      Conflict = "Block needs the shim: a probe in the kernel can't wait for the recorder"
 	AuditWithoutShim      Conflict = "Bind applies to the shim only"
 	UnknownBind           Conflict = "Bind has an unknown value"
@@ -202,6 +217,8 @@ func (o *Options) check() error {
 	}{
 		{c.DeviceTime != 0 && !shim, DeviceTimeWithoutShim, ""},
 		{c.Operators == ring.OperatorShapes && !shim, ShapesWithoutShim, ""},
+		{c.Marks != "" && !shim, MarksWithoutShim, ""},
+		{c.Marks != "" && tools[c.Marks] == "", UnknownMarks, string(c.Marks)},
 		{o.Limits.Block && c.Probe == "ebpf", BlockWithoutShim, ""},
 		{c.Bind == "audit" && !shim, AuditWithoutShim, c.Probe},
 		{c.Bind != "audit" && c.Bind != "preload", UnknownBind, c.Bind},

@@ -169,7 +169,7 @@ func (r *recorder) begun(env []string) {
 	r.meta = format.Meta{
 		Host: name, Argv: o.Command, Env: recordedEnv(o.Model, env, "."), CapturedBy: o.Capture.Probe, API: o.Model.Name, Simulated: o.Sim,
 		StartWall: now, StartMono: mono, Payloads: format.Payloads{PayloadLevel: string(o.Capture.Payload), Policy: policyName(o.Limits.Block), Replayable: o.Capture.Replayable},
-		Tracer: format.Tracer{Version: o.Version, Stacks: min(o.Capture.Stacks, ring.MostFrames), Operators: o.operators()}, Derivation: format.Derivation{Window: o.window(r.target.path != "")},
+		Tracer: format.Tracer{Version: o.Version, Stacks: min(o.Capture.Stacks, ring.MostFrames), Operators: o.operators(), Marks: string(o.Capture.Marks)}, Derivation: format.Derivation{Window: o.window(r.target.path != "")},
 	}
 	r.meta.Device.Runtime, r.meta.Device.DriverVersion = host.RuntimeVersions(&o.Model.Installed, env)
 }

@@ -104,6 +104,13 @@ func (r *recorder) shimEnvironment(s *ring.Session, shim *inject.ShimFolder, env
 	if err != nil {
 		return nil, err
 	}
+	if name := tools[r.o.Capture.Marks]; name != "" {
+		path, err := shim.Decoy(name)
+		if err != nil {
+			return nil, err
+		}
+		env = inject.Append(env, "LD_PRELOAD", path, ":")
+	}
 	if r.o.Capture.Bind == "audit" {
 		if env, err = shim.Audited(r.target.path, env); err != nil {
 			return nil, &OptionError{Conflict: AuditImpossible, Err: err}

@@ -33,6 +33,7 @@ type Info struct {
 	Policy     string            `json:"policy"`              // if a buffer is full: drop calls, or block the program; empty for imported traces
 	Libraries  []format.Library  `json:"libraries"`           // shared objects that the program loaded
 	Operators  *InfoOperators    `json:"operators,omitempty"` // operators that the program ran, nil for none
+	Unmarked   string            `json:"unmarked,omitempty"`  // library of a framework that makes marks only for a tool, and made none
 	InfoIntegrity
 	path   string
 	losses []string // missing parts of the trace
@@ -186,7 +187,7 @@ func NewInfo(path string, r *format.Reader, of *api.Model) (*Info, error) {
 			in.Calls.ByFunction[r.Schema().FuncName(f.Func)] += n
 		}
 	}
-	in.Operators = newInfoOperators(m, of, counts)
+	in.Operators, in.Unmarked = newInfoOperators(m, of, counts), withoutMarks(m, of, counts)
 	in.Payload, err = newInfoPayload(r)
 	return in, err
 }

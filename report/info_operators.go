@@ -19,6 +19,22 @@ type InfoOperators struct {
 	Missing      string `json:"missing,omitempty"` // why a trace of a program with operators has no phases
 }
 
+// withoutMarks returns the library of a framework that made no marks, since no tool was there; "" for none.
+func withoutMarks(m *format.Meta, of *api.Model, counts *format.Counts) string {
+	if m.Tracer.Marks != "" || slices.ContainsFunc(counts.Functions, func(c format.FuncCount) bool {
+		f := of.Func(api.ID(c.Func))
+		return f != nil && f.Annotation && !f.EntryMark()
+	}) {
+		return ""
+	}
+	for _, l := range m.Libraries {
+		if name := path.Base(l.Path); slices.Contains(of.MarkingFrameworks, name) {
+			return name
+		}
+	}
+	return ""
+}
+
 // newInfoOperators returns nil if the trace shows no operators.
 func newInfoOperators(m *format.Meta, of *api.Model, counts *format.Counts) *InfoOperators {
 	in := InfoOperators{Asked: m.Tracer.Operators == format.OperatorShapes}
@@ -56,6 +72,9 @@ func markLibraries(of *api.Model) (names []string) {
 }
 
 func (in *Info) operatorRows(row RowFunc) {
+	if in.Unmarked != "" {
+		row("marks", "none: %s makes ranges only for a tool; record --framework-marks ranges is one", in.Unmarked)
+	}
 	o := in.Operators
 	if o == nil {
 		return

@@ -58,3 +58,44 @@ func TestInfoNamesTheSourceOfOperators(t *testing.T) {
 		})
 	}
 }
+
+// info says in one line why a framework made no marks, and nothing if it made some, or if there is no such framework.
+func TestInfoNamesMissingMarks(t *testing.T) {
+	for name, c := range map[string]struct {
+		library, marks, call, want string
+	}{
+		"no framework": {"/x/libopapi.so", "", "", ""},
+		"no tool":      {"/x/libtorch_npu.so", "", "", "none: libtorch_npu.so makes ranges only for a tool; record --framework-marks ranges is one"},
+		"operators":    {"/x/libtorch_npu.so", "", "OpDfxGuardEnd", "none: libtorch_npu.so makes ranges only for a tool; record --framework-marks ranges is one"},
+		"a tool":       {"/x/libtorch_npu.so", "", "mstxMarkA", ""},
+		"the flag":     {"/x/libtorch_npu.so", "memory", "", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := testtrace.New(t)
+			if c.call != "" {
+				b.Call(b.Thread(7), 100, 100, c.call, make([]uint64, acl.Model.Lookup(c.call).Words))
+			}
+			b.Meta(func(m *format.Meta) {
+				m.Tracer.Marks, m.Libraries = c.marks, []format.Library{{Path: c.library}}
+			})
+			r := b.Load().Reader
+			in, err := report.NewInfo(r.Path(), r, acl.Model)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var text bytes.Buffer
+			if err := in.Text(&text, nil); err != nil {
+				t.Fatal(err)
+			}
+			got := ""
+			for line := range strings.Lines(text.String()) {
+				if rest, ok := strings.CutPrefix(line, "marks"); ok {
+					got = strings.TrimSpace(rest)
+				}
+			}
+			if got != c.want {
+				t.Errorf("%q, want %q", got, c.want)
+			}
+		})
+	}
+}

@@ -52,7 +52,7 @@ func (s *State) handlers(f *api.Func) *funcHandlers {
 func (s *State) Apply(process uint32, c *format.Call) *Event {
 	f := s.model.Func(api.ID(c.Func))
 	e := &s.event
-	*e = Event{Call: c, Process: process, Fn: f, Uses: e.Uses[:0], names: s.operators.known}
+	*e = Event{Call: c, Process: process, Fn: f, Uses: e.Uses[:0], names: s.operators.named.names}
 	s.memory.changes, s.ended = s.memory.changes[:0], s.ended[:0]
 	s.publish(c.Start)
 	if f == nil || !fits(f, c) {
@@ -204,6 +204,9 @@ func (s *State) nameObjects(e *Event) {
 			}
 		}
 		named.Name = n
+		if named.Kind == api.Function {
+			s.operators.named.kernel(n)
+		}
 	}
 	// A function that was found through another, as a kernel is found in a context, has the same name.
 	if last := len(e.Uses) - 1; last > 0 && e.Uses[last].Object.Kind == api.Function && e.Uses[last].Object.Name == "" && e.Uses[0].Object.Kind == api.Function {

@@ -111,7 +111,7 @@ type Event struct {
 	Part     graph.Part     // of the task in a task group
 	Begun    *operator.Part // part of an operator that begins with the call, nil for none
 
-	names *opinfo.Names // operators.known
+	names *opinfo.Names // hashed.names
 }
 
 // A State holds the runtime objects at one moment in a trace.

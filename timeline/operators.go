@@ -2,7 +2,6 @@ package timeline
 
 import (
 	"github.com/acltrace/acltrace/api"
-	"github.com/acltrace/acltrace/api/opinfo"
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/timeline/operator"
 )
@@ -11,7 +10,7 @@ import (
 type operators struct {
 	operator.Operators
 	names texts
-	known *opinfo.Names // with those of the trace, nil if it has none
+	named hashed
 }
 
 // call takes a call that is no mark, and returns the operator that it is in, "" for none.
@@ -26,10 +25,7 @@ func (o *operators) mark(f *api.Func, c *format.Call, process uint32, name []byt
 	m := markOf(f, c, process)
 	before := len(o.names.list)
 	if m.Name = o.names.of(name); len(o.names.list) > before {
-		if o.known == nil {
-			o.known = opinfo.Known().Extend()
-		}
-		o.known.Add(m.Name)
+		o.named.add(m.Name)
 	}
 	begun = o.Apply(m)
 	if name, of := o.outermost(c.Thread); name != "" {

@@ -2,6 +2,7 @@ package timeline
 
 import (
 	"iter"
+	"slices"
 
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/api/opinfo"
@@ -14,9 +15,9 @@ type shapesAhead struct {
 	stop  func()
 	m     *api.Model
 	texts texts
-	names *opinfo.Names // with those of the trace
-	marks texts         // names in it
-	read  int           // calls so far
+	names hashed
+	marks texts // names of operators and kernels in it
+	read  int   // calls so far
 	// By thread: the last launch read.
 	last []describable
 	// found are the shapes of launches that the Walk has not reached.
@@ -39,23 +40,23 @@ const maxFound = 1 << 20
 
 // newShapesAhead returns nil if the trace has no descriptions.
 func newShapesAhead(r *format.Reader, m *api.Model) *shapesAhead {
-	a := &shapesAhead{m: m, found: map[uint64]int32{}, names: opinfo.Known().Extend()}
+	a := &shapesAhead{m: m, found: map[uint64]int32{}}
 	var funcs, describing, data []uint16
 	for _, f := range r.Schema().Functions {
 		switch g := m.Func(api.ID(f.ID)); {
 		case g == nil:
 		case g.Describes() >= 0:
 			describing = append(describing, f.ID)
-		case g.Task == api.Kernel || g.Operator != api.NoOperatorMark:
-			if funcs = append(funcs, f.ID); g.Operator != api.NoOperatorMark {
-				data = append(data, f.ID)
-			}
+		case g.Operator != api.NoOperatorMark || findsKernel(g):
+			data = append(data, f.ID)
+		case g.Task == api.Kernel:
+			funcs = append(funcs, f.ID)
 		}
 	}
 	if len(describing) == 0 {
 		return nil
 	}
-	a.next, a.stop = iter.Pull2(r.CallsByStart(&format.Filter{Funcs: append(funcs, describing...), DataOf: append(data, describing...)}))
+	a.next, a.stop = iter.Pull2(r.CallsByStart(&format.Filter{Funcs: slices.Concat(funcs, data, describing), DataOf: append(data, describing...)}))
 	return a
 }
 
@@ -98,22 +99,29 @@ func (a *shapesAhead) take(c *format.Call) {
 	case f.Task == api.Kernel:
 		*last = describable{c.Index, a.read, true}
 	case param < 0:
-		last.open = false
+		last.open = last.open && f.Operator == api.NoOperatorMark
 		a.name(f, c)
 	case last.open:
 		last.open = false
 		if x, ok := opinfo.Decode(payload(c, param)); ok && len(a.found) < maxFound {
-			a.found[last.launch] = a.texts.id(x.AppendSignature(nil, a.names))
+			a.found[last.launch] = a.texts.id(x.AppendSignature(nil, a.names.known()))
 		}
 	}
 }
 
-// name takes the name that a mark has.
+// findsKernel reports whether a call finds a kernel by its name.
+func findsKernel(f *api.Func) bool {
+	return f.Names >= 0 && slices.ContainsFunc(f.Params, func(p api.Param) bool { return p.Object == api.Function && p.Role.Makes() })
+}
+
+// name takes the name that a mark or a kernel has.
 func (a *shapesAhead) name(f *api.Func, c *format.Call) {
 	if d := payload(c, int(f.Names)); d != nil {
 		before := len(a.marks.list)
 		if a.marks.id(d); len(a.marks.list) > before {
-			a.names.Add(string(d))
+			if a.names.kernel(string(d)); f.Operator != api.NoOperatorMark {
+				a.names.add(string(d))
+			}
 		}
 	}
 }

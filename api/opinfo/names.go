@@ -38,11 +38,14 @@ type Names struct {
 	nodes     map[[2]uint64]string // found before, "" for none
 }
 
-// Known has the operators of the public releases.
+// Known has the operators of the public releases, and types of kernels.
 var Known = sync.OnceValue(func() *Names {
 	n := &Names{}
 	for name := range strings.FieldsSeq(operators) {
 		n.Add(name)
+	}
+	for name := range strings.FieldsSeq(kinds) { // no inner operators: each of those is tried with all operators
+		n.texts[Hash(name)] = name
 	}
 	return n
 })

@@ -8,6 +8,7 @@ package opinfo
 import (
 	"encoding/binary"
 	"strconv"
+	"strings"
 )
 
 // Info is a decoded description.
@@ -179,3 +180,53 @@ var dtypes = map[uint32]string{0: "float32", 1: "float16", 2: "int8", 3: "int32"
 var formats = map[uint32]string{0: "NCHW", 1: "NHWC", formatND: "ND", 3: "NC1HWC0", 4: "FRACTAL_Z", 12: "NC1HWC0_C04", 16: "HWCN", 27: "NDHWC", 29: "FRACTAL_NZ",
 	30: "NCDHW", 31: "DHWCN", 32: "NDC1HWC0", 33: "FRACTAL_Z_3D", 42: "none", 47: "NCL", 50: "FRACTAL_NZ_C0_16", 51: "FRACTAL_NZ_C0_32", 52: "FRACTAL_NZ_C0_2",
 	53: "FRACTAL_NZ_C0_4", 54: "FRACTAL_NZ_C0_8"}
+
+// Encode returns the description in the layout of CANN 9.0. Tensors have at most 8 dimensions.
+func (x *Info) Encode() []byte {
+	le := binary.LittleEndian
+	b := le.AppendUint32(make([]byte, 0, head+tensorSize*len(x.Tensors)), x.Task)
+	b = le.AppendUint32(b, uint32(x.Blocks)|uint32(x.Slaves)<<16)
+	for _, v := range []uint64{x.Node, x.Type, x.Attributes, 0} {
+		b = le.AppendUint64(b, v)
+	}
+	b = le.AppendUint32(le.AppendUint32(b, flag(x.HF32)), uint32(len(x.Tensors)))
+	for i := range x.Tensors {
+		t := &x.Tensors[i]
+		b = le.AppendUint32(le.AppendUint32(le.AppendUint32(b, flag(t.Output)), t.Format), t.DType)
+		for _, d := range t.Dims {
+			b = le.AppendUint32(b, d)
+		}
+	}
+	return b
+}
+
+func flag(v bool) uint32 {
+	if v {
+		return 1
+	}
+	return 0
+}
+
+// DType returns the data type with a name as profilers write it: FLOAT16, DT_BF16 or int64. ok is false if it is unknown.
+func DType(name string) (v uint32, ok bool) {
+	name = strings.TrimPrefix(strings.ToLower(name), "dt_")
+	if other, ok := otherDTypes[name]; ok {
+		name = other
+	}
+	return number(dtypes, name)
+}
+
+// otherDTypes are names of data types that profilers have and descriptions have not.
+var otherDTypes = map[string]string{"float": "float32", "double": "float64", "bf16": "bfloat16", "string": "text", "undefined": "undefined"}
+
+// Format returns the format with a name, without a further part. ok is false if it is unknown.
+func Format(name string) (v uint32, ok bool) { return number(formats, name) }
+
+func number(names map[uint32]string, name string) (uint32, bool) {
+	for v, n := range names {
+		if n == name {
+			return v, true
+		}
+	}
+	return 0, false
+}

@@ -2,6 +2,7 @@ package opinfo
 
 import (
 	"encoding/binary"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -103,6 +104,35 @@ func TestSignatures(t *testing.T) {
 	x, _ := Decode(describe(true, "x", "y", slices.Repeat([][11]uint32{in}, 40)...))
 	if got := string(x.AppendSignature(nil, Known())); strings.Count(got, "float16[2,3]") != shown || !strings.HasSuffix(got, ", …)") {
 		t.Error(got)
+	}
+}
+
+// A description that is encoded decodes to itself.
+func TestEncodedDescriptionsDecode(t *testing.T) {
+	x := Info{Task: 4, Blocks: 24, Slaves: 2, Node: Hash("a"), Type: Hash("b"), Attributes: 7, HF32: true, Tensors: []Tensor{
+		{Format: 2, DType: 27, Dims: [8]uint32{2, 3}, Rank: 2}, {Output: true, Format: 29, DType: 1, Dims: [8]uint32{1, 2, 3, 4, 5, 6, 7, 8}, Rank: 8}, {},
+	}}
+	for _, x := range []Info{x, {}} {
+		if got, ok := Decode(x.Encode()); !ok || !reflect.DeepEqual(got, x) {
+			t.Errorf("%+v, want %+v", got, x)
+		}
+	}
+}
+
+// Profilers write names of data types in capitals, with a prefix or without, and some in another way.
+func TestNamesOfProfilers(t *testing.T) {
+	for name, want := range map[string]string{"DT_BF16": "bfloat16", "FLOAT": "float32", "DOUBLE": "float64", "INT64": "int64", "DT_FLOAT16": "float16", "BOOL": "bool", "UNDEFINED": "undefined", "HALF": ""} {
+		if v, ok := DType(name); ok != (want != "") || ok && DTypeName(v) != want {
+			t.Errorf("%s is %s", name, DTypeName(v))
+		}
+	}
+	for _, name := range []string{"ND", "FRACTAL_NZ", "NC1HWC0"} {
+		if v, ok := Format(name); !ok || FormatName(v) != name {
+			t.Errorf("%s is %s", name, FormatName(v))
+		}
+	}
+	if _, ok := Format("N/A"); ok {
+		t.Error("N/A is a format")
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 var conflicts = map[record.Conflict]string{
 	record.DeviceTimeWithoutShim: "--device-time needs --probe shim: eBPF can't put events on the program's streams",
 	record.ShapesWithoutShim:     "--operators shapes needs --probe shim: a probe in the kernel changes no answers of the runtime",
+	record.MarksWithoutShim:      "--framework-marks needs --probe shim: the framework decides at its start whether it makes marks",
 	record.BlockWithoutShim:      "--policy block needs --probe shim: a probe in the kernel can't wait for the recorder; a larger --ring-size loses fewer calls",
 	record.AuditWithoutShim:      "--bind audit needs --probe shim, not --probe VALUE",
 	record.UnknownBind:           `--bind VALUE: want auto, preload or audit`,

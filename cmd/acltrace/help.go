@@ -19,7 +19,7 @@ var sections = []struct {
 	{"Which processes", []string{"comm", "cgroup", "pid", "all", "session", "any-user"}},
 	{"Which calls", []string{"call", "step", "from", "to", "kernel", "operator", "func", "failed", "longer-than", "stream", "thread", "task", "graph", "first", "tail", "addr",
 		"map", "calls"}},
-	{"What to record", []string{"payload", "no-small-copies", "replayable", "stacks", "device-time", "operators", "no-task-ids", "sample"}},
+	{"What to record", []string{"payload", "no-small-copies", "replayable", "stacks", "device-time", "operators", "framework-marks", "no-task-ids", "sample"}},
 	{"Which part of the run", []string{"steps", "step-marker", "for", "armed", "max-size", "until-gone"}},
 	{"Flight recorder", []string{"ring", "slow", "seal-on", "max-seals"}},
 	{"Where to replay", []string{"backend", "replay/kernels", "bundle/kernels", "place", "graphs", "guess", "pace", "trust", "stub-comm", "wrapper"}},

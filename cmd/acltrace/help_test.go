@@ -195,7 +195,7 @@ func TestCompletionOffersTheValues(t *testing.T) {
 		{"record --payload=", "small full hash none", ":4"}, // 4: no files
 		{"record --device-as ", "service attribute", ":4"},
 		{"attach --api ", "auto " + strings.Join(apis, " "), ":4"},
-		{"stats --by ", "step thread stream kernel operator function", ":4"},
+		{"stats --by ", "step thread stream kernel operator shape function", ":4"},
 		{"replay --backend ", strings.Join(backends, " "), ":0"}, // and files
 		{"replay --model ", "ascend310p ascend910b h100 instant", ":0"},
 		{"replay --strict=", "off report fail", ":4"},

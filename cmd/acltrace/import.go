@@ -31,7 +31,7 @@ func (a *app) importMsprofCmd() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "msprof DIR -o FILE",
 		Short: "convert a profile of msprof or torch_npu",
-		Long: "Converts a profile to a trace with host calls, device tasks with measured times, collectives and steps. `stats`, `top`, `diff`, all exports and " +
+		Long: "Converts a profile to a trace with host calls, operators, shapes, device tasks with measured times, collectives, steps, and the framework's operators and Python frames as ranges. `stats`, `top`, `diff`, all exports and " +
 			"`replay --backend virtual` read it. A profile has no arguments and no payloads, so no other replay is possible.\n\n" +
 			"DIR is a folder with trace_view.json and kernel_details.csv (ASCEND_PROFILER_OUTPUT), with msprof_*.json and op_summary_*.csv, or with " +
 			"a database (ascend_pytorch_profiler_*.db, msprof_*.db). It may also be one of these files.",
@@ -53,6 +53,15 @@ func (a *app) importMsprofCmd() *cobra.Command {
 			}
 			report.Printf(a.out, "%s: %s of the host, %s of the device: %s (%s), %s; %s\n",
 				out.path, human.Plural(rep.Calls, "call"), human.Plural(rep.Tasks, "task"), human.Plural(rep.Kernels, "kernel"), human.Plural(rep.Collectives, "collective"), human.Plural(rep.Copies, "copy"), human.Plural(rep.Steps, "step"))
+			if rep.Operators > 0 {
+				report.Printf(a.out, "%s of the framework: operators, frames of Python and its queue\n", human.Plural(rep.Operators, "range"))
+			}
+			if rep.Marks > 0 {
+				report.Printf(a.out, "%s of mstx\n", human.Plural(rep.Marks, "range"))
+			}
+			if rep.Shapes > 0 {
+				report.Printf(a.out, "%s with shapes: acltrace stats --by shape %s\n", human.Plural(rep.Shapes, "kernel"), out.path)
+			}
 			if rep.Untied > 0 {
 				report.Printf(a.out, "%s without a call: their launch times are unknown\n", human.Plural(rep.Untied, "task"))
 			}

@@ -53,7 +53,14 @@ type raw struct {
 	pid, tid  int64
 	typ       uint32 // task type name
 	direction uint32 // its name
+	framework bool   // an operator of the framework, or a frame of Python
 }
+
+// frameworkEvents are the categories of a framework's events that become ranges.
+var frameworkEvents = []string{"cpu_op", "python_function", "user_annotation", "enqueue", "dequeue"}
+
+// hostLanes is the lane.process of host threads. A profile has a thread under several processes: those of the framework and of CANN.
+const hostLanes = -1
 
 // trace reads a Chrome trace. path is used in errors.
 func (im *importer) trace(path string, f io.Reader) error {
@@ -85,6 +92,7 @@ func (im *importer) trace(path string, f io.Reader) error {
 				r.task, r.known = uint32(n), true
 			}
 			r.node = e.Args.Level == "node"
+			r.framework = slices.Contains(frameworkEvents, string(e.Cat))
 			r.typ, r.direction = im.name(string(e.Args.Type)), im.name(string(e.Args.Direction))
 			rows = append(rows, r)
 		case (e.Phase == "s" || e.Phase == "f") && (e.Cat == hostToDeviceArrow || strings.HasPrefix(string(e.Name), hostToDeviceArrow)):
@@ -114,7 +122,7 @@ func (im *importer) event(r *raw, processes map[int64]string, threads map[[2]int
 	thread := threads[[2]int64{r.pid, r.tid}]
 	switch processes[r.pid] {
 	case cann:
-		r.row.lane = im.lane(lane{process: r.pid, id: r.tid})
+		r.row.lane = im.lane(lane{process: hostLanes, id: r.tid})
 		r.kind, r.known = hostCall, false
 	case hardware:
 		r.row.lane = im.lane(lane{process: r.pid, id: r.tid})
@@ -130,14 +138,19 @@ func (im *importer) event(r *raw, processes map[int64]string, threads map[[2]int
 		r.kind, r.known, r.node = kernel, false, false
 		im.rep.Collectives++
 	default:
+		if im.pid == 0 && (r.framework || strings.HasPrefix(name, "ProfilerStep#")) {
+			im.pid = int(r.pid)
+		}
 		if !strings.HasPrefix(name, "ProfilerStep#") {
+			if r.framework {
+				r.kind, r.conn, r.known, r.row.lane = ranged, -1, false, im.lane(lane{process: hostLanes, id: r.tid})
+				im.add(&r.row)
+				return
+			}
 			im.rep.Left["row of "+cmp.Or(processes[r.pid], "a process without a name")]++
 			return
 		}
 		r.kind = step
-		if im.pid == 0 {
-			im.pid = int(r.pid)
-		}
 	}
 	im.add(&r.row)
 }

@@ -20,7 +20,7 @@ var ways = []uint8{0: hostToHost, 1: hostToDevice, 2: deviceToHost, 3: deviceToD
 
 // Tables without a counterpart in a trace, with a name for their rows.
 var leftTables = map[string]string{
-	"PYTORCH_API": "operator of the framework", "MSTX_EVENTS": "event of mstx", "NPU_MEM": "value of counters", "NPU_MODULE_MEM": "value of counters",
+	"NPU_MEM": "value of counters", "NPU_MODULE_MEM": "value of counters",
 	"HBM": "value of counters", "DDR": "value of counters", "LLC": "value of counters", "TASK_PMU_INFO": "value of counters", "AICORE_FREQ": "value of counters",
 	"ACC_PMU": "value of counters", "SOC_BANDWIDTH_LEVEL": "value of counters",
 }
@@ -28,6 +28,7 @@ var leftTables = map[string]string{
 // taskInfo is task data from other tables.
 type taskInfo struct {
 	name   string
+	shape  uint32
 	blocks uint32
 	bytes  uint64
 	way    uint8
@@ -45,7 +46,7 @@ func (im *importer) database(path string) error {
 		return fmt.Errorf("%s: a database, but none of a profile: it has no tables STRING_IDS and TASK or CANN_API", path)
 	}
 	d := &dbReader{importer: im, db: db, path: path, strings: map[int64]string{}, info: map[int64]*taskInfo{}}
-	for _, read := range []func() error{d.texts, d.infos, d.calls, d.tasks, d.collectives, d.steps} {
+	for _, read := range []func() error{d.texts, d.infos, d.calls, d.tasks, d.collectives, d.steps, d.framework, d.marks} {
 		if err := read(); err != nil {
 			return err
 		}
@@ -173,8 +174,9 @@ func (d *dbReader) infos() error {
 		if n, ok := whole(v[2]); ok && n > 0 && n < math.MaxUint32 {
 			t.blocks = uint32(n)
 		}
+		t.shape = d.shape(t.name, d.text(v[3]), [3]string{d.text(v[4]), d.text(v[5]), d.text(v[6])}, [3]string{d.text(v[7]), d.text(v[8]), d.text(v[9])})
 		return nil
-	}, "globalTaskId", "name", blocks)
+	}, "globalTaskId", "name", blocks, "opType", "inputShapes", "inputDataTypes", "inputFormats", "outputShapes", "outputDataTypes", "outputFormats")
 	if err != nil {
 		return err
 	}
@@ -210,14 +212,44 @@ func (d *dbReader) calls() error {
 			return err
 		}
 		r.connect(v[4])
-		thread, _ := whole(v[3])
-		if d.pid == 0 {
-			d.pid = int(uint64(thread) >> 32)
-		}
-		r.lane = d.lane(lane{process: int64(uint64(thread) >> 32), id: thread & math.MaxUint32})
+		r.lane = d.thread(v[3])
 		d.add(&r)
 		return nil
 	}, "startNs", "endNs", "type", "globalTid", "connectionId", "name")
+}
+
+// thread returns the lane of a thread, and learns the process.
+func (d *dbReader) thread(v any) uint32 {
+	thread, _ := whole(v)
+	pid := int64(uint64(thread) >> 32)
+	if d.pid == 0 {
+		d.pid = int(pid)
+	}
+	return d.lane(lane{process: pid, id: thread & math.MaxUint32})
+}
+
+// framework adds the framework's operators and frames of Python.
+func (d *dbReader) framework() error {
+	return d.each("PYTORCH_API", func(v []any) error {
+		r := row{kind: ranged, conn: -1, name: d.name(d.text(v[3])), lane: d.thread(v[2])}
+		if err := r.times(v[0], v[1]); err != nil {
+			return err
+		}
+		d.add(&r)
+		return nil
+	}, "startNs", "endNs", "globalTid", "name")
+}
+
+// marks adds the ranges of mstx, and its marks as ranges without a duration.
+func (d *dbReader) marks() error {
+	return d.each("MSTX_EVENTS", func(v []any) error {
+		r := row{kind: marked, conn: -1, name: d.name(d.text(v[3])), lane: d.thread(v[2])}
+		if err := r.times(v[0], v[1]); err != nil {
+			return err
+		}
+		d.add(&r)
+		return nil
+	}, "startNs", "endNs", "globalTid", "message")
 }
 
 // lane.process values for streams and collectives. No host process has them.
@@ -258,7 +290,7 @@ func (d *dbReader) tasks() error {
 			return nil
 		}
 		name := cmp.Or(info.name, typ)
-		r := row{name: d.name(name), blocks: info.blocks, bytes: info.bytes, lane: d.lane(lane{process: deviceLanes + n.device, id: n.stream})}
+		r := row{name: d.name(name), blocks: info.blocks, shape: info.shape, bytes: info.bytes, lane: d.lane(lane{process: deviceLanes + n.device, id: n.stream})}
 		if !d.task(&r, name, typ, "") {
 			return nil
 		}
@@ -273,6 +305,7 @@ func (d *dbReader) tasks() error {
 			return err
 		}
 		d.add(&r)
+		d.shaped(&r)
 		return nil
 	}, "deviceId", "streamId", "taskId", "contextId", "taskType", "globalTaskId", "connectionId", "startNs", "endNs")
 }

@@ -49,7 +49,7 @@ func TestDatabaseAndTextAreEqual(t *testing.T) {
 			t.Fatalf("%+v, %v", p, err)
 		}
 		rep, tl := imported(t, p)
-		if got, want := fmt.Sprintf("%+v", *rep), "{Calls:6 Kernels:4 Copies:1 Tasks:6 Collectives:1 Steps:1 Untied:2 Left:map[operator of the framework:1 task counted by its parts:1 "+
+		if got, want := fmt.Sprintf("%+v", *rep), "{Calls:6 Kernels:4 Copies:1 Tasks:6 Collectives:1 Steps:1 Operators:1 Marks:0 Shapes:1 Untied:2 Left:map[task counted by its parts:1 "+
 			"task of the scheduler: PROFILING_ENABLE:1 task of the scheduler: Write Value:1 value of counters:1]}"; got != want {
 			t.Errorf("%s\nwant\n%s", got, want)
 		}
@@ -74,9 +74,24 @@ func TestDatabaseAndTextAreEqual(t *testing.T) {
 		if tl.Reader.Processes()[0].PID != 901 || tl.Reader.Meta().StartWall != wanted.Reader.Meta().StartWall {
 			t.Errorf("process %+v, beginning at %d", tl.Reader.Processes()[0], tl.Reader.Meta().StartWall)
 		}
-		if len(tl.Ranges) != 1 || tl.Ranges[0].Name != "ProfilerStep#7" || tl.Ranges[0].From != 0 || tl.Ranges[0].To != 900_500 {
-			t.Errorf("ranges %+v", tl.Ranges)
+		profileRanges(t, tl)
+	}
+}
+
+// Ranges and moments of mstx are those of the program.
+func TestDatabaseHasMarks(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "msprof_1.db")
+	database(t, path, profileSQL(t)+`INSERT INTO MSTX_EVENTS VALUES (1700000000000050000, 1700000000000060000, 2, 1, 0, 23, (901 << 32) | 905, (901 << 32) | 905, 0, 4294967295),
+		(1700000000000070000, 1700000000000070000, 0, 0, 0, 23, (901 << 32) | 905, (901 << 32) | 905, 0, 4294967295);`)
+	rep, tl := imported(t, &msprof.Profile{Database: path})
+	var got []string
+	for _, r := range tl.Ranges {
+		if r.Name == "load" {
+			got = append(got, fmt.Sprint(r.From, r.To, tl.Reader.Threads()[r.Thread].TID))
 		}
+	}
+	if want := []string{"49750 59750 905", "69750 69750 905"}; !slices.Equal(got, want) || rep.Marks != 2 {
+		t.Errorf("%q, want %q, %+v", got, want, rep)
 	}
 }
 

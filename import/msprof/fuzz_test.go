@@ -28,7 +28,7 @@ func fuzz(f *testing.F, path string, read func(*importer, io.Reader) error) {
 				t.Errorf("%+v", r)
 			}
 		}
-		if r := &im.rep; r.Calls+r.Tasks+r.Steps != len(im.rows) || r.Kernels+r.Copies > r.Tasks {
+		if r := &im.rep; r.Calls+r.Tasks+r.Steps+r.Operators+r.Marks != len(im.rows) || r.Kernels+r.Copies > r.Tasks {
 			t.Errorf("%+v of %d rows", *r, len(im.rows))
 		}
 	})

@@ -27,6 +27,9 @@ var (
 	deviceColumn   = column{"Device_id", "Device ID"}
 	coreColumn     = column{"Accelerator Core", "Task Type"}
 	stepColumn     = column{"Step Id"}
+	typeColumn     = column{"Type", "OP Type"}
+	inputColumns   = [3]column{{"Input Shapes"}, {"Input Data Types"}, {"Input Formats"}}
+	outputColumns  = [3]column{{"Output Shapes"}, {"Output Data Types"}, {"Output Formats"}}
 )
 
 // find returns the column's index, -1 if missing.
@@ -48,7 +51,7 @@ func (im *importer) kernels(path string, f io.Reader, beside bool) error {
 	header = slices.Clone(header)
 	header[0] = strings.TrimPrefix(header[0], "\ufeff")
 	at := map[string]int{}
-	for _, c := range []column{nameColumn, startColumn, durationColumn, streamColumn, taskColumn, blocksColumn, deviceColumn, coreColumn, stepColumn} {
+	for _, c := range slices.Concat([]column{nameColumn, startColumn, durationColumn, streamColumn, taskColumn, blocksColumn, deviceColumn, coreColumn, stepColumn, typeColumn}, inputColumns[:], outputColumns[:]) {
 		at[c[0]] = c.find(header)
 	}
 	for _, c := range []column{nameColumn, startColumn, durationColumn} {
@@ -85,9 +88,15 @@ func (im *importer) kernels(path string, f io.Reader, beside bool) error {
 		}
 		blocks, _ := strconv.ParseUint(field(blocksColumn), 10, 32)
 		k.blocks = uint32(blocks)
+		var in, out [3]string
+		for i := range in {
+			in[i], out[i] = field(inputColumns[i]), field(outputColumns[i])
+		}
+		k.shape = im.shape(im.names[k.name], field(typeColumn), in, out)
 		if beside {
 			if i, ok := known[[2]int64{k.start, int64(k.name)}]; ok {
-				im.rows[i].blocks = k.blocks
+				im.rows[i].blocks, im.rows[i].shape = k.blocks, k.shape
+				im.shaped(&k)
 			} else {
 				im.rep.Left["kernel of the table that the trace does not have"]++
 			}
@@ -106,6 +115,7 @@ func (im *importer) kernels(path string, f io.Reader, beside bool) error {
 		k.task, k.known = uint32(task), streamErr == nil && taskErr == nil && task <= math.MaxUint32
 		k.lane = im.lane(l)
 		im.add(&k)
+		im.shaped(&k)
 		if id := field(stepColumn); id != "" && id != "N/A" {
 			im.widen(steps, id, &k)
 		}

@@ -3,10 +3,11 @@
 //
 // A profile from msprof or torch_npu is one database (msprof_*.db, ascend_pytorch_profiler_*.db), or a Chrome trace
 // (trace_view.json, msprof_*.json), a kernel table (kernel_details.csv, op_summary_*.csv), or both. With both, the
-// table adds block counts. Each file is read once, in pieces. Memory holds 64 bytes per row until all rows are sorted
+// table adds block counts and shapes. Each file is read once, in pieces. Memory holds 64 bytes per row until all rows are sorted
 // by time.
 //
-// A host call becomes a call with that name and no arguments, because profiles have none. A device task becomes a
+// A host call becomes a call with that name and no arguments, because profiles have none. One that is a phase of an operator (aclnnAdd) also gets
+// the marks that a recorder puts around it. A framework's operator or Python frame becomes an mstx range on its thread. A device task becomes a
 // measured task. Its call is an instantaneous aclrtLaunchKernelWithHostArgs, aclrtMemcpyAsync, aclrtRecordEvent or
 // aclrtStreamWaitEvent at the start of the connected host call and inside it. A task without a connection gets its call
 // when it begins, on a thread named after its stream. Addresses are null, except a copy's device address, which is the
@@ -26,9 +27,11 @@ import (
 	"strings"
 
 	"github.com/acltrace/acltrace/api"
+	"github.com/acltrace/acltrace/api/opinfo"
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/import/internal/events"
 	"github.com/acltrace/acltrace/internal/schema"
+	steps "github.com/acltrace/acltrace/timeline/step"
 )
 
 // A Profile is one profile's files.
@@ -133,6 +136,9 @@ type Report struct {
 	Tasks       int // device tasks
 	Collectives int // among the kernels: HCCL operations
 	Steps       int
+	Operators   int            // of the framework, with frames of Python
+	Marks       int            // ranges and moments of mstx
+	Shapes      int            // kernels with the shapes of their tensors
 	Untied      int            // tasks without a connected call
 	Left        map[string]int // rows without a place in a trace, by kind: "row of Python"
 }
@@ -147,21 +153,31 @@ const (
 	recording
 	waiting
 	step
+	ranged // by a framework
+	marked // by the program, with mstx
 	stepEnd
+	rangedEnd
+	markedEnd
+	operatorEnd
 )
+
+// ends reports whether rows of a kind are the end of another row.
+func (k kind) ends() bool { return k >= stepEnd }
 
 // row is a call, a task or a step.
 type row struct {
 	start, dur int64 // nanoseconds since 1970 UTC, and duration
-	conn       int64 // connects a task to its call; -1 if none
+	conn       int64 // connects a task to its call, or the end of a range to its begin; -1 if none
 	bytes      uint64
 	name       uint32 // index in importer.names
 	lane       uint32 // index in importer.lanes: a call's thread or a task's stream
 	task       uint32
 	blocks     uint32
+	shape      uint32 // index in importer.shapes, 0 if unknown
 	kind       kind
 	node       bool // a call that only launches
 	known      bool // task is set
+	instant    bool // the end of a row without a duration
 	direction  uint8
 }
 
@@ -173,18 +189,21 @@ type lane struct {
 }
 
 type importer struct {
-	m      *api.Model
-	rep    Report
-	rows   []row
-	names  []string
-	byName map[string]uint32
-	lanes  []lane
-	byLane map[lane]uint32
-	pid    int // program's pid, 0 if unknown
+	m       *api.Model
+	rep     Report
+	rows    []row
+	names   []string
+	byName  map[string]uint32
+	lanes   []lane
+	byLane  map[lane]uint32
+	shapes  []opinfo.Info
+	kinds   []string // by shape: type of the kernel if it is in no release
+	byShape map[string]uint32
+	pid     int // program's pid, 0 if unknown
 }
 
 func newImporter(m *api.Model) *importer {
-	return &importer{m: m, rep: Report{Left: map[string]int{}}, byName: map[string]uint32{}, byLane: map[lane]uint32{}}
+	return &importer{m: m, rep: Report{Left: map[string]int{}}, byName: map[string]uint32{}, byLane: map[lane]uint32{}, shapes: make([]opinfo.Info, 1), kinds: make([]string, 1), byShape: map[string]uint32{}}
 }
 
 // Runtime is the runtime that msprof profiles.
@@ -252,6 +271,10 @@ func (im *importer) add(r *row) {
 		im.rep.Calls++
 	case step:
 		im.rep.Steps++
+	case ranged:
+		im.rep.Operators++
+	case marked:
+		im.rep.Marks++
 	default:
 		im.rep.Tasks++
 		switch r.kind {
@@ -261,6 +284,52 @@ func (im *importer) add(r *row) {
 			im.rep.Copies++
 		}
 	}
+}
+
+// ends adds the ends of ranges and of operators.
+func (im *importer) ends() {
+	for i := range im.rows {
+		r := &im.rows[i]
+		end := *r
+		switch {
+		case r.kind == step:
+			r.lane = im.lane(lane{name: "steps"})
+			end.kind, end.lane = stepEnd, r.lane
+		case r.kind == ranged:
+			end.kind = rangedEnd
+		case r.kind == marked:
+			end.kind = markedEnd
+		case r.kind == hostCall && im.operator(r) != "":
+			end.kind = operatorEnd
+		default:
+			continue
+		}
+		if r.kind != hostCall {
+			r.conn = int64(i) // a range is identified by its row's index
+		}
+		end.conn, end.start, end.dur, end.instant = int64(i), r.start+r.dur, 0, r.dur == 0
+		im.rows = append(im.rows, end)
+	}
+}
+
+// rank orders rows at one moment: ends, begins, ends of what had no duration.
+func (r *row) rank() int {
+	switch {
+	case !r.kind.ends():
+		return 1
+	case r.instant:
+		return 2
+	}
+	return 0
+}
+
+// operator returns the operator of which a call is a phase, "" for none.
+func (im *importer) operator(r *row) string {
+	_, name, _ := strings.Cut(im.names[r.name], "@")
+	if !strings.HasPrefix(name, "aclnn") {
+		return ""
+	}
+	return name
 }
 
 // firstOwn is the first function id for calls that only the profile has. The model's ids are far below.
@@ -281,19 +350,15 @@ type writer struct {
 	first   int64
 	threads map[uint32]uint32 // by lane
 	own     map[uint32]uint16 // ids for profile-only functions, by name
+	open    map[uint32]int    // by lane: phases of operators that it is in
+	domain  bool              // of the framework's ranges has been made
 	process uint32
 }
 
 func (im *importer) write(p *Profile, output string) error {
-	for i, r := range im.rows {
-		if r.kind == step {
-			r.kind, r.start, r.dur, r.lane = stepEnd, r.start+r.dur, 0, uint32(i)
-			im.rows[i].lane = uint32(i) // a range is identified by its row index
-			im.rows = append(im.rows, r)
-		}
-	}
+	im.ends()
 	slices.SortStableFunc(im.rows, func(a, b row) int {
-		return cmp.Or(cmp.Compare(a.start, b.start), cmp.Compare(b.dur, a.dur))
+		return cmp.Or(cmp.Compare(a.start, b.start), cmp.Compare(a.rank(), b.rank()), cmp.Compare(b.dur, a.dur))
 	})
 	end := im.rows[0].start
 	calls := map[int64]int{} // by connection
@@ -325,7 +390,7 @@ func (im *importer) write(p *Profile, output string) error {
 	if err != nil {
 		return err
 	}
-	w := &writer{importer: im, w: fw, first: first, threads: map[uint32]uint32{}, own: own}
+	w := &writer{importer: im, w: fw, first: first, threads: map[uint32]uint32{}, own: own, open: map[uint32]int{}}
 	if w.process, err = fw.Process(format.Process{PID: im.pid}); err == nil {
 		err = w.all(calls)
 	}
@@ -379,7 +444,7 @@ func (w *writer) all(calls map[int64]int) error {
 	for i := range w.rows {
 		r := &w.rows[i]
 		if r.kind == hostCall || r.kind >= step {
-			continue
+			continue // no task
 		}
 		if at, ok := calls[r.conn]; ok && r.conn >= 0 {
 			tied[at] = append(tied[at], i)
@@ -396,21 +461,29 @@ func (w *writer) all(calls map[int64]int) error {
 			if err != nil {
 				return err
 			}
+			if err := w.phase(r); err != nil {
+				return err
+			}
 			c := format.Call{Func: w.own[r.name], Thread: t, Start: r.start - w.first, End: r.start - w.first + r.dur}
 			if _, err := w.w.Call(&c); err != nil {
 				return err
 			}
 			for _, k := range tied[i] {
-				if err := w.task(r.lane, r.start, &w.rows[k]); err != nil {
+				if err := w.made(r.lane, r.start, &w.rows[k]); err != nil {
 					return err
 				}
 			}
+		case r.kind == operatorEnd:
+			w.open[r.lane]--
+			if err := w.mark(endMark, r.lane, r.start, "", "", 0, nil); err != nil {
+				return err
+			}
 		case r.kind >= step:
-			if err := w.step(r); err != nil {
+			if err := w.ranged(r); err != nil {
 				return err
 			}
 		case r.conn < 0 || !has(calls, r.conn):
-			if err := w.task(untied, r.start, r); err != nil {
+			if err := w.made(untied, r.start, r); err != nil {
 				return err
 			}
 		}
@@ -421,6 +494,14 @@ func (w *writer) all(calls map[int64]int) error {
 func has(m map[int64]int, k int64) bool {
 	_, ok := m[k]
 	return ok
+}
+
+// made writes a device task with its call, and what belongs to it.
+func (w *writer) made(on uint32, at int64, r *row) error {
+	if r.kind == kernel {
+		return w.launched(on, at, r)
+	}
+	return w.task(on, at, r)
 }
 
 // task writes a device task and the call that made it.
@@ -464,24 +545,102 @@ const (
 	deviceToDevice = 3
 )
 
-// step writes a step's start or end, as a program would mark it.
-func (w *writer) step(r *row) error {
-	t, err := w.thread(w.importer.lane(lane{name: "steps"}))
+// ranged writes the begin or the end of a range, as a program would mark it. Those of the framework have a domain of their own.
+func (w *writer) ranged(r *row) error {
+	id, at := handle(ranges, uint32(r.conn)), r.start
+	switch r.kind {
+	case step, marked:
+		return w.mark("mstxRangeStartA", r.lane, at, "message", w.names[r.name], id, nil)
+	case stepEnd, markedEnd:
+		return w.mark("mstxRangeEnd", r.lane, at, "", "", 0, map[string]uint64{"id": id})
+	case rangedEnd:
+		return w.mark("mstxDomainRangeEnd", r.lane, at, "", "", 0, map[string]uint64{"domain": frameworkDomain, "id": id})
+	}
+	if !w.domain {
+		w.domain = true
+		if err := w.mark("mstxDomainCreateA", r.lane, at, "name", frameworkName, frameworkDomain, nil); err != nil {
+			return err
+		}
+	}
+	return w.mark("mstxDomainRangeStartA", r.lane, at, "message", w.names[r.name], id, map[string]uint64{"domain": frameworkDomain})
+}
+
+// frameworkDomain is the domain of the framework's ranges, and frameworkName its name.
+const (
+	frameworkDomain = 0x746f7263 << 32
+	frameworkName   = steps.Framework
+)
+
+// endMark ends the phase of an operator.
+const endMark = "OpDfxGuardEnd"
+
+// phase writes the mark that begins the phase of an operator, if the call is one.
+func (w *writer) phase(r *row) error {
+	name := w.operator(r)
+	if name == "" {
+		return nil
+	}
+	w.open[r.lane]++
+	mark := "InitL2Phase2Context"
+	if operator, one := strings.CutSuffix(name, "GetWorkspaceSize"); one {
+		mark, name = "InitL2Phase1Context", operator
+	}
+	return w.mark(mark, r.lane, r.start, "name", name, 0, nil)
+}
+
+// launched writes a kernel's launch with what the profile says about it: its operator, if no call is a phase of it, and its tensors.
+func (w *writer) launched(on uint32, at int64, r *row) error {
+	operator, _, _ := strings.Cut(w.names[r.name], "_")
+	alone := w.open[on] == 0 && strings.HasPrefix(operator, "aclnn")
+	if alone {
+		if err := w.mark("InitL2Phase2Context", on, at, "name", operator, 0, nil); err != nil {
+			return err
+		}
+	}
+	if kind := w.kinds[r.shape]; kind != "" { // else nobody knows the type from its hash
+		if err := w.mark("InitL0Context", on, at, "name", kind, 0, nil); err != nil {
+			return err
+		}
+	}
+	if err := w.task(on, at, r); err != nil {
+		return err
+	}
+	if r.shape > 0 {
+		b := w.shapes[r.shape].Encode()
+		if err := w.mark("aclrtCacheLastTaskOpInfo", on, at, "infoPtr", string(b), 0, map[string]uint64{"infoSize": uint64(len(b))}); err != nil {
+			return err
+		}
+	}
+	ends := 0
+	if w.kinds[r.shape] != "" {
+		ends++
+	}
+	if alone {
+		ends++
+	}
+	for range ends {
+		if err := w.mark(endMark, on, at, "", "", 0, nil); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// mark writes an instantaneous call that the program did not make, with a text or other memory, and further arguments.
+func (w *writer) mark(name string, on uint32, at int64, param, content string, ret uint64, values map[string]uint64) error {
+	t, err := w.thread(on)
 	if err != nil {
 		return err
 	}
-	f := w.m.Lookup("mstxRangeEnd")
-	if r.kind == step {
-		f = w.m.Lookup("mstxRangeStartA")
+	f := w.m.Lookup(name)
+	c := format.Call{Func: uint16(f.ID), Thread: t, Start: at - w.first, End: at - w.first, Flags: format.Profiled, Args: make([]uint64, f.Words), Ret: ret}
+	for name, v := range values {
+		c.Args[f.Params[f.Param(name)].Word] = v
 	}
-	c := format.Call{Func: uint16(f.ID), Thread: t, Start: r.start - w.first, End: r.start - w.first, Flags: format.Profiled, Args: make([]uint64, f.Words)}
-	if r.kind == step {
-		name, n := w.names[r.name], f.Param("message")
-		c.Ret = handle(ranges, r.lane)
-		c.Args[f.Params[n].Word] = 1
-		c.Data = []format.Data{{Param: uint8(n), Len: uint64(len(name)), Bytes: []byte(name)}}
-	} else {
-		c.Args[0] = handle(ranges, r.lane)
+	if param != "" {
+		n := f.Param(param)
+		c.Args[f.Params[n].Word] = 1 // the memory is present
+		c.Data = []format.Data{{Param: uint8(n), Len: uint64(len(content)), Bytes: []byte(content), Time: c.Start}}
 	}
 	_, err = w.w.Call(&c)
 	return err

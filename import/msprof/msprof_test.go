@@ -18,6 +18,7 @@ import (
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/import/msprof"
 	"github.com/acltrace/acltrace/timeline"
+	"github.com/acltrace/acltrace/timeline/operator"
 )
 
 func load(t *testing.T, path string) *timeline.Timeline {
@@ -72,8 +73,8 @@ func TestProfileIsImportedExactly(t *testing.T) {
 		t.Fatal(err)
 	}
 	rep, tl := imported(t, p)
-	if got, want := fmt.Sprintf("%+v", *rep), "{Calls:6 Kernels:4 Copies:1 Tasks:6 Collectives:1 Steps:1 Untied:2 Left:map[part of collectives, which the device's streams have as well:1 "+
-		"row of Python:1 task of the scheduler: Write Value:1 value of counters:1]}"; got != want {
+	if got, want := fmt.Sprintf("%+v", *rep), "{Calls:6 Kernels:4 Copies:1 Tasks:6 Collectives:1 Steps:1 Operators:1 Marks:0 Shapes:1 Untied:2 Left:map[part of collectives, which the device's streams have as well:1 "+
+		"task of the scheduler: Write Value:1 value of counters:1]}"; got != want {
 		t.Errorf("%s\nwant\n%s", got, want)
 	}
 	const first = 1700000000000000250
@@ -97,8 +98,65 @@ func TestProfileIsImportedExactly(t *testing.T) {
 	if strings.Join(got, "\n") != strings.Join(want, "\n") {
 		t.Errorf("tasks\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
-	if len(tl.Ranges) != 1 || tl.Ranges[0].Name != "ProfilerStep#7" || tl.Ranges[0].From != 0 || tl.Ranges[0].To != 900500 {
-		t.Errorf("ranges %+v", tl.Ranges)
+	profileRanges(t, tl)
+}
+
+// profileRanges checks the step, the framework's operator and the operator of the profile in testdata.
+func profileRanges(t *testing.T, tl *timeline.Timeline) {
+	t.Helper()
+	var got []string
+	for _, r := range tl.Ranges {
+		got = append(got, fmt.Sprintf("%s %q from %d to %d on %d", r.Name, r.Domain, r.From, r.To, tl.Reader.Threads()[r.Thread].TID))
+	}
+	if want := []string{`ProfilerStep#7 "" from 0 to 900500 on 0`, `aten::mm "torch" from 9750 to 29750 on 900`}; !slices.Equal(got, want) {
+		t.Errorf("ranges %q, want %q", got, want)
+	}
+	w := timeline.NewWalk(tl.Reader, acl.Model, &timeline.WalkOptions{Shapes: true})
+	var parts, launches []string
+	err := w.Run(&timeline.Visitor{
+		Operator: func(p *operator.Part) error {
+			parts = append(parts, fmt.Sprintf("%s from %d to %d", p, p.From, p.To))
+			return nil
+		},
+		Call: func(_ *timeline.HostCall, k *timeline.Task) error {
+			if k != nil && k.Kind == api.Kernel {
+				launches = append(launches, fmt.Sprintf("%s of %q %s", k.Name, w.OperatorOf(k), w.ShapesOf(k)))
+			}
+			return nil
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := []string{"aclnnMatmul from 119750 to 149750"}; !slices.Equal(parts, want) {
+		t.Errorf("operators %q, want %q", parts, want)
+	}
+	if want := []string{`MatMul of "aclnnMatmul" MatMulV3(float16[2,3], bfloat16[3,4]) -> float16[2,4]`, `Add of "" `, `hcom_allReduce__1_0 of "" `, `Add of "" `}; !slices.Equal(launches, want) {
+		t.Errorf("launches %q, want %q", launches, want)
+	}
+}
+
+// A kernel whose launch is in no operator's call belongs to the operator in its name.
+func TestOperatorsInNamesOfKernels(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "kernel_details.csv")
+	const table = "Name,Type,Start Time(us),Duration(us),Stream ID,Task ID,Input Shapes,Input Data Types,Input Formats,Output Shapes,Output Data Types,Output Formats\n" +
+		"aclnnMine_MineCommon_Mine,Secret,10.0,2.0,1,1,\"\"\"4,8;;8\"\"\",DT_BF16;;INT64,ND;;FRACTAL_NZ,\"\"\"4,8\"\"\",DT_BF16,ND\n" +
+		"trans_TransData_0,TransData,20.0,2.0,1,2,\"\"\"4,8,9\"\"\",FLOAT;FLOAT,ND,N/A,N/A,N/A\n"
+	if err := os.WriteFile(path, []byte(table), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	rep, tl := imported(t, &msprof.Profile{Kernels: path})
+	s, err := stats.New(tl.Reader, acl.Model, &stats.Options{By: "shape"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, g := range s.Groups {
+		got = append(got, fmt.Sprintf("%s %s: %d launches, %d ns", g.Name, g.Shapes, g.Launches, g.DeviceNS))
+	}
+	want := []string{"aclnnMine Secret(bfloat16[4,8], none, int64[8]:FRACTAL_NZ) -> bfloat16[4,8]: 1 launches, 2000 ns", "no operator : 1 launches, 2000 ns"}
+	if !slices.Equal(got, want) || rep.Shapes != 1 {
+		t.Errorf("%+v, got %q\nwant %q", rep, got, want)
 	}
 }
 

@@ -26,6 +26,7 @@ import (
 const (
 	Shim   = "libacltrace.so" // name under which programs load the shim of any runtime
 	Audit  = "libacltrace-audit.so"
+	Decoy  = "libacltrace-decoy.so" // empty: programs look for its name
 	Player = "acltrace-player"
 )
 

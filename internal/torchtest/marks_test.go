@@ -9,7 +9,7 @@ import (
 	"github.com/acltrace/acltrace/internal/testenv"
 )
 
-// A device's toolkit enables marks only for its own tool, so the framework made none. The page on NPUs names the library that makes it do so.
+// A device's toolkit enables marks only for its own tool, so the framework made none. The flag preloads a library of its tool's name, which makes it do so.
 func TestMarksWithoutATool(t *testing.T) {
 	python := python(t)
 	root := filepath.Join(t.TempDir(), "root")
@@ -27,10 +27,10 @@ func TestMarksWithoutATool(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for preload, want := range map[string]int{"": 0, filepath.Join(root, "lib64/libmspti.so"): 8} {
+	for flag, want := range map[string]int{"none": 0, "ranges": 8} {
 		trace := filepath.Join(t.TempDir(), "run.aclt")
-		const command = `. "$1/set_env.sh" && export TASK_QUEUE_ENABLE=1 && LD_PRELOAD=$2 exec "$3" record -q -o "$4" -- "$5" "$6"`
-		if b, err := exec.Command("sh", "-c", command, "sh", root, preload, testenv.Built(t, "bin/acltrace"), trace, python, filepath.Join(programs, "marks.py")).CombinedOutput(); err != nil {
+		const command = `. "$1/set_env.sh" && export TASK_QUEUE_ENABLE=1 && exec "$3" record --framework-marks "$2" -q -o "$4" -- "$5" "$6"`
+		if b, err := exec.Command("sh", "-c", command, "sh", root, flag, testenv.Built(t, "bin/acltrace"), trace, python, filepath.Join(programs, "marks.py")).CombinedOutput(); err != nil {
 			t.Fatalf("%v %s", err, b)
 		}
 		var s struct {
@@ -41,12 +41,16 @@ func TestMarksWithoutATool(t *testing.T) {
 			}
 		}
 		read(t, &s, "stats", trace)
+		var in struct{ Unmarked string }
+		if read(t, &in, "info", trace); (in.Unmarked == "libtorch_npu.so") != (want == 0) {
+			t.Errorf("%s: info names %q", flag, in.Unmarked)
+		}
 		ranges, open := 0, 0
 		for _, r := range s.Ranges {
 			ranges, open = ranges+r.Count, open+r.Open
 		}
 		if ranges != 3*want || open > 0 || s.Steps.Count != 8 {
-			t.Errorf("preload %q: %d ranges, want %d; %d open, %d steps", preload, ranges, 3*want, open, s.Steps.Count)
+			t.Errorf("%s: %d ranges, want %d; %d open, %d steps", flag, ranges, 3*want, open, s.Steps.Count)
 		}
 	}
 }

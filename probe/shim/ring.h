@@ -206,7 +206,8 @@ struct ring {
 	struct { uint64_t pos, seq, lost; } mark[2];
 	uint64_t marked;
 	uint64_t ahead; /* lost calls that were reported before a record had them */
-	uint64_t marks; /* operators and phases that the thread is in: see bind/mark.c */
+	uint32_t marks; /* operators and phases that the thread is in: see bind/mark.c */
+	uint32_t keeps; /* 1 + control.resumed when the shim said that it wants descriptions of operators, 0: the runtime answers. See record/kept.h */
 	uint64_t in_payload; /* atomic; 1: the thread records a payload: see diedInShim in probe/ring */
 };
 

@@ -3,7 +3,17 @@ package inject
 import (
 	"slices"
 	"strings"
+
+	"github.com/acltrace/acltrace/record/host"
 )
+
+// Append puts a value behind those that a variable has.
+func Append(env []string, name, value, sep string) []string {
+	if old, ok := host.Lookup(env, name); ok && old != "" {
+		value = old + sep + value
+	}
+	return append(slices.DeleteFunc(slices.Clone(env), func(v string) bool { return strings.HasPrefix(v, name+"=") }), name+"="+value)
+}
 
 // Prepend puts a value before those that a variable has.
 func Prepend(env []string, name, value, sep string) []string {

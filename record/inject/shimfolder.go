@@ -78,6 +78,16 @@ func writeCode(path string, b []byte) error {
 	return errors.Join(os.WriteFile(path, b, 0o755), os.Chmod(path, 0o755)) // independent of the umask
 }
 
+// Decoy writes an empty library with the name of another one beside the shim, and returns its path.
+func (f *ShimFolder) Decoy(name string) (path string, err error) {
+	b, err := artifacts.Bytes(artifacts.Decoy)
+	if err != nil {
+		return "", err
+	}
+	path = filepath.Join(filepath.Dir(f.Path), name)
+	return path, writeCode(path, b)
+}
+
 // Close removes the shim, unless a program that outlives the recording may still start others: they would complain that
 // it is gone. A later recording removes it then.
 func (f *ShimFolder) Close() {

@@ -128,7 +128,9 @@ func (ps *Processes) has(process uint32, variable string) bool {
 
 // Look records properties that can't be read after a process has ended, and reports whether it maps a runtime library.
 func (ps *Processes) Look(pid int) (found bool) {
-	for _, path := range host.Libraries(pid, func(name string) bool { return ps.model.Library(name) || ps.model.OfOperators(name) }) {
+	for _, path := range host.Libraries(pid, func(name string) bool {
+		return ps.model.Library(name) || ps.model.OfOperators(name) || slices.Contains(ps.model.MarkingFrameworks, name)
+	}) {
 		ps.Libraries[path] = true
 		found = found || ps.model.Library(filepath.Base(path))
 	}

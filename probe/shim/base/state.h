@@ -37,7 +37,6 @@ struct shim_thread {
 	bool shut_out;       /* this thread is counted in control.shut_out */
 	uint32_t ran;        /* runs of host functions noted beside the ring: see task/host.c */
 	uint32_t offered;    /* control.offered when this thread last looked for a ring */
-	uint32_t keeps;      /* 1 + control.resumed when the shim said that it wants descriptions of operators, 0: the runtime answers for itself */
 	uint32_t owner;      /* thread id, if another process may share this structure: see session/share.c; otherwise 0 */
 };
 

@@ -11,17 +11,21 @@
 /* The runtime has answered a question, and the record has its answer. */
 static inline void shim_offered(bool ok, uint32_t *answer)
 {
-	shim_t.keeps = 0;
+	struct ring *r = shim_t.ring;
+	if (r == NULL)
+		return;
+	r->keeps = 0;
 	if (!ok || answer == NULL || *answer != 0 || shim_control->operators != OPERATORS_SHAPES)
 		return;
-	shim_t.keeps = 1 + __atomic_load_n(&shim_control->resumed, __ATOMIC_RELAXED);
+	r->keeps = 1 + __atomic_load_n(&shim_control->resumed, __ATOMIC_RELAXED);
 	*answer = 1;
 }
 
 /* Whether the runtime does not want this thread's next description. Before a pause the answer may have been for another stream. */
 static inline bool shim_keeps(void)
 {
-	return __builtin_expect(shim_t.keeps != 0, 0) && shim_t.keeps == 1 + __atomic_load_n(&shim_control->resumed, __ATOMIC_RELAXED);
+	const struct ring *r = shim_t.ring;
+	return r != NULL && __builtin_expect(r->keeps != 0, 0) && r->keeps == 1 + __atomic_load_n(&shim_control->resumed, __ATOMIC_RELAXED);
 }
 
 static inline void shim_note_kept(struct shim_call *c)

@@ -105,7 +105,8 @@ static bool enter_ring(struct shim_thread *t, struct ring *ring, uint32_t n, uin
 	enum { PR_NAME = 16 };
 	struct slot *s = &shim_control->slots[n];
 	t->ring = ring;
-	ring->read = ring->stack_end = ring->marks = 0; /* the previous thread's */
+	ring->read = ring->stack_end = 0; /* the previous thread's */
+	ring->marks = ring->keeps = 0;
 	t->size = t->capacity = s->ring_bytes;
 	t->head = __atomic_load_n(&ring->head, __ATOMIC_RELAXED);
 	t->slot = (uint16_t)n;

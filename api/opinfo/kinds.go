@@ -1,0 +1,16 @@
+package opinfo
+
+// kinds are types of kernels that differ from the names of operators. They are in public profiles and documents.
+const kinds = `
+AdaptiveAvgPool3d AdaptiveAvgPool3dGrad Addcdiv Addcmul ApplyAdamWV2 ArgMaxV2 ArgMinV2 AvgPool3D AvgPoolV2 Axpy BNInferenceD BNTrainingReduce BNTrainingUpdate BatchMatMulV2
+BatchMatMulV3 BroadcastTo Cast ClipByValueV2 Col2im ConcatD Conv2D Conv2DBackpropFilterV2 Conv2DBackpropInputV2 Conv2DV2 Conv3DV2 Cumsum DSAGenBitMask DSARandomNormal
+DSARandomUniform DepthwiseConv2D Div DropOutDoMask DynamicQuant DynamicQuantV2 DynamicRnn EmbeddingDenseGradV2 Equal Exp Expand Fill FlashAttentionScore FlashAttentionScoreGrad Floor
+FloorDiv FloorMod ForeachAddList ForeachMulScalar FusedInferAttentionScore Gather GatherElements GatherElementsV2 GatherV2 GatherV3 Gelu GeluGrad GeluV2 Greater GreaterEqual GroupNorm GroupedMatmul
+Im2col IncreFlashAttention Index InplaceAdd InplaceIndexAdd KvRmsNormRopeCache LayerNorm LayerNormGradV3 LayerNormV3 LayerNormV4 LeakyRelu Less LessEqual Log LogSoftmaxGrad LogSoftmaxV2 LogicalAnd
+LogicalNot LogicalOr LpNormV2 MaskedFill MaskedScatter MatMul MatMulV2 MatMulV3 MaxPool3D MaxPoolGradWithArgmaxV1 MaxPoolV3 MaxPoolWithArgmaxV1 Maximum MemSet Minimum MoeGatingTopKSoftmax
+MoeInitRoutingV2 Mul Muls NLLLoss NLLLossGrad Neg NonZero NotEqual OnesLike PadV3 Pow Pows PromptFlashAttention QuantBatchMatmulV3 Range RealDiv Reciprocal ReduceAll ReduceAny ReduceMax
+ReduceMean ReduceMeanD ReduceMin ReduceProd ReduceSum ReduceSumD Relu ReluGrad Reshape ResizeBilinearV2 ResizeNearestNeighborV2 RmsNorm RmsNormGrad RotaryPositionEmbedding RotaryPositionEmbeddingGrad Rsqrt
+ScatterElementsV2 ScatterNdUpdate ScatterUpdate Select SelectV2 Sigmoid SigmoidGrad Sign Slice SoftmaxCrossEntropyWithLogits SoftmaxGrad SoftmaxV2 Softplus SoftplusV2 Sort SplitD SplitV Sqrt
+Square SquareSumV1 Squeeze StridedSlice StridedSliceAssignV2 StridedSliceD Sub SwiGlu SwiGluGrad Swish SwishGrad Tanh TanhGrad TensorMove TensorScatterUpdate Tile TopKV2 TransData Transpose Tril Triu
+UnsortedSegmentSum Unsqueeze ViewCopy WeightQuantBatchMatmulV2 ZerosLike hcom_allGather_ hcom_allReduce_ hcom_batchSendRecv_ hcom_broadcast_ hcom_reduceScatter_
+`
