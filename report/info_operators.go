@@ -19,9 +19,9 @@ type InfoOperators struct {
 	Missing      string `json:"missing,omitempty"` // why a trace of a program with operators has no phases
 }
 
-// withoutMarks returns the library of a framework that made no marks, since no tool was there; "" for none.
+// withoutMarks returns the library of a framework that made no marks, since no tool was there; "" for none. On the simulator a tool is always there.
 func withoutMarks(m *format.Meta, of *api.Model, counts *format.Counts) string {
-	if m.Tracer.Marks != "" || slices.ContainsFunc(counts.Functions, func(c format.FuncCount) bool {
+	if m.Simulated || m.Tracer.Marks != "" || slices.ContainsFunc(counts.Functions, func(c format.FuncCount) bool {
 		f := of.Func(api.ID(c.Func))
 		return f != nil && f.Annotation && !f.EntryMark()
 	}) {
@@ -73,7 +73,7 @@ func markLibraries(of *api.Model) (names []string) {
 
 func (in *Info) operatorRows(row RowFunc) {
 	if in.Unmarked != "" {
-		row("marks", "none: %s makes ranges only for a tool; record --framework-marks ranges is one", in.Unmarked)
+		row("marks", "none: %s makes marks only for a tool; record --framework-marks ranges stands in for one", in.Unmarked)
 	}
 	o := in.Operators
 	if o == nil {

@@ -64,11 +64,12 @@ func TestInfoNamesMissingMarks(t *testing.T) {
 	for name, c := range map[string]struct {
 		library, marks, call, want string
 	}{
-		"no framework": {"/x/libopapi.so", "", "", ""},
-		"no tool":      {"/x/libtorch_npu.so", "", "", "none: libtorch_npu.so makes ranges only for a tool; record --framework-marks ranges is one"},
-		"operators":    {"/x/libtorch_npu.so", "", "OpDfxGuardEnd", "none: libtorch_npu.so makes ranges only for a tool; record --framework-marks ranges is one"},
-		"a tool":       {"/x/libtorch_npu.so", "", "mstxMarkA", ""},
-		"the flag":     {"/x/libtorch_npu.so", "memory", "", ""},
+		"the simulator": {"/x/libtorch_npu.so", "simulator", "", ""},
+		"no framework":  {"/x/libopapi.so", "", "", ""},
+		"no tool":       {"/x/libtorch_npu.so", "", "", "none: libtorch_npu.so makes marks only for a tool; record --framework-marks ranges stands in for one"},
+		"operators":     {"/x/libtorch_npu.so", "", "OpDfxGuardEnd", "none: libtorch_npu.so makes marks only for a tool; record --framework-marks ranges stands in for one"},
+		"a tool":        {"/x/libtorch_npu.so", "", "mstxMarkA", ""},
+		"the flag":      {"/x/libtorch_npu.so", "memory", "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := testtrace.New(t)
@@ -76,7 +77,10 @@ func TestInfoNamesMissingMarks(t *testing.T) {
 				b.Call(b.Thread(7), 100, 100, c.call, make([]uint64, acl.Model.Lookup(c.call).Words))
 			}
 			b.Meta(func(m *format.Meta) {
-				m.Tracer.Marks, m.Libraries = c.marks, []format.Library{{Path: c.library}}
+				m.Libraries = []format.Library{{Path: c.library}}
+				if m.Simulated = c.marks == "simulator"; !m.Simulated {
+					m.Tracer.Marks = c.marks
+				}
 			})
 			r := b.Load().Reader
 			in, err := report.NewInfo(r.Path(), r, acl.Model)

@@ -143,7 +143,7 @@ func (r *recordFlags) program(c *cobra.Command) {
 	f.BoolVar(&r.Sim, "sim", false, "run the program on the simulator")
 	explain(f, "sim", "No device and no runtime are needed. See docs/reference/simulator.md.")
 	choose(f, &r.Capture.Bind, "bind", "`HOW`: load the shim: auto, preload, audit", "auto", "preload", "audit")
-	choose(f, &r.marks, "framework-marks", "`WHAT`: marks that PyTorch makes: none, ranges, memory", "none", "ranges", "memory")
+	choose(f, &r.marks, "framework-marks", "`WHAT`: marks of PyTorch: ranges, memory", "none", "ranges", "memory")
 	explain(f, "framework-marks", "torch_npu makes marks only if a library of Huawei's tools is preloaded, by its name. ranges preloads an empty library with the name libmspti.so: "+
 		"ranges of torch_npu.npu.mstx and around collectives. memory takes libascend_kernel_hook.so: the regions of the caching allocator, and no ranges.")
 	explain(f, "bind", "preload, the default, uses LD_PRELOAD. audit uses LD_AUDIT, and also sees calls from libraries that were loaded with "+
