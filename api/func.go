@@ -137,8 +137,10 @@ type CaptureRules struct {
 	// Answers is PARAM=VALUE: outputs after PARAM are valid only if the call has stored VALUE there.
 	Answers string
 	// Offers is PARAM=VALUE: the call then asks whether the runtime takes descriptions of operators. The shim may say yes in its place, and keep the
-	// descriptions: see api.OperatorInfo.
+	// descriptions: see Kept.
 	Offers string
+	// Kept: the call gives the runtime a description for which a call with Offers has asked.
+	Kept bool
 	// Rank is the parameter with the rank of the process in the communicator that the call makes, Ranks the one with the number of ranks. Rank is "" if
 	// there is none, Ranks also if all ranks of the job are in the communicator.
 	Rank, Ranks string

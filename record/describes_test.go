@@ -18,14 +18,14 @@ import (
 // answers.
 func TestDescriptionsOfEagerTasks(t *testing.T) {
 	program := testenv.CompileC(t, "describes", []string{source("describes.c")}, "-lpthread")
-	const rest = "thread: 1\nrefused: 1, 0\nrefused: 1\ncaptured: 0, 1\ncaptured: 0\n"
+	const rest = "thread: 1 1\nrefused: 1, 0\nrefused: 1 1\ncaptured: 0, 1\ncaptured: 0 0\n"
 	for _, c := range []struct {
 		level   record.Operators
 		prints  string
 		results []string // of descriptions
 	}{
-		{record.OperatorShapes, "eager: 0, 1\neager: 0\nother attribute: 0, 0\nagain: 0\n" + rest, []string{"kept", "kept", "failed", "failed", "taken"}},
-		{record.OperatorNames, "eager: 0, 0\neager: 1\nother attribute: 0, 0\nagain: 1\n" + rest, []string{"failed", "failed", "failed", "failed", "taken"}},
+		{record.OperatorShapes, "eager: 0, 1\neager: 0 0\nother attribute: 0, 0\nagain: 0 0\n" + rest, []string{"kept", "kept", "failed", "failed", "taken"}},
+		{record.OperatorNames, "eager: 0, 0\neager: 1 1\nother attribute: 0, 0\nagain: 1 1\n" + rest, []string{"failed", "failed", "failed", "failed", "taken"}},
 	} {
 		r, _, out := run(t, record.Options{Capture: record.Capture{Calls: record.Calls{Operators: c.level}, Replayable: true}}, program)
 		if out != c.prints {

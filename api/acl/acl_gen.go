@@ -8962,8 +8962,8 @@ var Model = (&api.Model{
 				{Name: "infoSize", Type: "size_t", Word: 1, Words: 1, Width: 8, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
 			},
 			RetWidth: 4, RetError: true, Simulated: true, Since: "<=8.5.0", Doc: "Attach shape data to the last task for graph profiling.", Words: 2,
-			Meaning: api.Meaning{Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1}, CaptureRules: api.CaptureRules{Modelled: true},
-			Question: true,
+			Meaning:      api.Meaning{Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
+			CaptureRules: api.CaptureRules{Modelled: true, Kept: true}, Question: true,
 		},
 		{
 			ID: 356, Name: "aclrtCacheLastTaskExtendInfo", Layer: "acl", Return: "aclError",
@@ -8975,8 +8975,8 @@ var Model = (&api.Model{
 				{Name: "infoSize", Type: "size_t", Word: 1, Words: 1, Width: 8, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
 			},
 			RetWidth: 4, RetError: true, Simulated: true, Since: "9.1.0", Doc: "Attach debug text to the last task.", Words: 2,
-			Meaning: api.Meaning{Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1}, CaptureRules: api.CaptureRules{Modelled: true},
-			Question: true,
+			Meaning:      api.Meaning{Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
+			CaptureRules: api.CaptureRules{Modelled: true, Kept: true}, Question: true,
 		},
 		{
 			ID: 357, Name: "aclrtGetFunctionAttribute", Layer: "acl", Return: "aclError",

@@ -18,7 +18,8 @@ static void ask(const char *what, aclrtStream s, aclrtStreamAttr a)
 
 static void describe(const char *what)
 {
-	printf("%s: %d\n", what, aclrtCacheLastTaskOpInfo(description, sizeof description) != 0);
+	printf("%s: %d", what, aclrtCacheLastTaskOpInfo(description, sizeof description) != 0);
+	printf(" %d\n", aclrtCacheLastTaskExtendInfo("{}", 2) != 0);
 }
 
 static void *other(void *p)

@@ -490,7 +490,7 @@ func (c *wrapper) body() {
 
 // real returns the call of the runtime's function.
 func (c *wrapper) real() string {
-	if c.f.Describes() >= 0 {
+	if c.f.Kept {
 		return fmt.Sprintf("shim_keeps() ? 0 : real(%s)", cArgs(c.f))
 	}
 	return fmt.Sprintf("real(%s)", cArgs(c.f))
@@ -498,7 +498,7 @@ func (c *wrapper) real() string {
 
 // description adds the statements by which the shim gets descriptions of operators that the runtime does not ask for.
 func (c *wrapper) description() {
-	if c.f.Describes() >= 0 {
+	if c.f.Kept {
 		c.before = append(c.before, "shim_note_kept(&c);")
 	}
 	if param, value, asks := strings.Cut(c.f.Offers, "="); asks {

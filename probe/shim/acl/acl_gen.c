@@ -19668,12 +19668,13 @@ static inline __attribute__((always_inline)) aclError wrap_aclrtCacheLastTaskExt
 	w[1] = (uint64_t)infoSize;
 	struct shim_call c;
 	if (!shim_enter(&c, 356, w, 2, 0)) {
-		aclError ret = real(extendInfoPtr, infoSize);
+		aclError ret = shim_keeps() ? 0 : real(extendInfoPtr, infoSize);
 		shim_leave();
 		return ret;
 	}
+	shim_note_kept(&c);
 	shim_commit(&c);
-	aclError ret = real(extendInfoPtr, infoSize);
+	aclError ret = shim_keeps() ? 0 : real(extendInfoPtr, infoSize);
 	shim_return(&c, (uint64_t)(uint32_t)ret);
 	bool ok = ret == 0;
 	shim_in(&c, 0, extendInfoPtr, (uint64_t)infoSize, ok);
