@@ -7,7 +7,7 @@ import (
 	"github.com/acltrace/acltrace/record"
 )
 
-// A framework finds a library with the name of its tool, behind what the user preloads.
+// A framework finds a library with its tool's name, behind those that the user preloads.
 func TestFrameworksFindATool(t *testing.T) {
 	for marks, name := range map[record.Marks]string{record.MarkRanges: "libmspti.so", record.MarkMemory: "libascend_kernel_hook.so", "": ""} {
 		r, _, out := run(t, record.Options{Capture: record.Capture{Marks: marks}}, "/bin/sh", "-c", `echo "$LD_PRELOAD"; cat /proc/self/maps`)

@@ -59,7 +59,7 @@ func TestInfoNamesTheSourceOfOperators(t *testing.T) {
 	}
 }
 
-// info says in one line why a framework made no marks, and nothing if it made some, or if there is no such framework.
+// info says why a framework made no marks. It is silent if there are some, and without such a framework.
 func TestInfoNamesMissingMarks(t *testing.T) {
 	for name, c := range map[string]struct {
 		library, marks, call, want string

@@ -42,7 +42,7 @@ type Task struct {
 	Origin
 }
 
-// Origin has the numbers of what launched a task, 0 for nothing known.
+// Origin has numbers of the operator that launched a task, 0 if unknown.
 type Origin struct {
 	Operator int32 // see Walk.OperatorOf
 	Shapes   int32 // of the tensors, see Walk.ShapesOf

@@ -10,8 +10,8 @@ import (
 // maxShapes bounds the distinct shapes of a profile. Further kernels have none.
 const maxShapes = 1 << 18
 
-// shape returns the index of the description of a kernel's tensors, 0 if the profile has none. in and out are shapes, data types and formats, as in "4,8;8", "FLOAT;INT64"
-// and "ND;ND".
+// shape returns the number of a kernel's tensors in importer.shapes, 0 if they are unknown. in and out are shapes ("4,8;8"), data types ("FLOAT;INT64") and formats
+// ("ND;ND").
 func (im *importer) shape(name, kind string, in, out [3]string) uint32 {
 	tensors := append(tensors(in, false), tensors(out, true)...)
 	if kind == "" || len(tensors) == 0 {

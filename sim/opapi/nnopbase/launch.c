@@ -95,9 +95,9 @@ static bool dense(const aclsim_operator_tensor *t, const int64_t *dims, const ui
 }
 
 /*
- * Writes a tensor's dims as its memory has them. A storage of one dimension, as PyTorch's, says little: a view that covers its memory has its dims in
- * the order of the strides, so that a transposed matrix is that of the storage, and the library makes another view contiguous. In public profiles of PyTorch on a
- * device, products of matrices have such shapes.
+ * Writes a tensor's dims as its memory has them. A storage with one dimension, as PyTorch makes it, says little. Then the dims are those of the view, in
+ * the order of its strides if it covers the memory: a transposed matrix has the shape in which it is stored. Other views are made contiguous. Public
+ * profiles of PyTorch on a device have such shapes.
  */
 static void memory_dims(uint32_t *to, const aclsim_operator_tensor *t, const int64_t *dims)
 {
