@@ -28,6 +28,7 @@ import (
 	"github.com/acltrace/acltrace/internal/testenv"
 	"github.com/acltrace/acltrace/internal/testtrace"
 	"github.com/acltrace/acltrace/timeline"
+	"github.com/acltrace/acltrace/timeline/operator"
 )
 
 func written(t *testing.T, tl *timeline.Timeline, o *Options) (string, *Result) {
@@ -93,7 +94,8 @@ func imported(t *testing.T) *timeline.Timeline {
 }
 
 // drawn returns the slices that a timeline must have: start, duration and name.
-func drawn(tl *timeline.Timeline) []string {
+func drawn(t *testing.T, tl *timeline.Timeline) []string {
+	t.Helper()
 	var want []string
 	add := func(from, to int64, name string) { want = append(want, fmt.Sprint(from, " ", to-from, " ", name)) }
 	for i := range tl.Calls {
@@ -109,6 +111,10 @@ func drawn(tl *timeline.Timeline) []string {
 	}
 	for _, r := range tl.Ranges {
 		add(r.From, r.To, r.Name)
+	}
+	w := timeline.NewWalk(tl.Reader, acl.Model, nil)
+	if err := w.Run(&timeline.Visitor{Operator: func(p *operator.Part) error { add(p.From, p.To, p.String()); return nil }}); err != nil {
+		t.Fatal(err)
 	}
 	for _, g := range tl.Reader.Gaps() {
 		add(g.From, g.To, "calls lost")
@@ -145,7 +151,7 @@ func TestTraceProcessorFindsTheTimeline(t *testing.T) {
 				slicesGot = append(slicesGot, r[0])
 			}
 			slices.Sort(slicesGot)
-			if want := drawn(tl); !slices.Equal(slicesGot, want) {
+			if want := drawn(t, tl); !slices.Equal(slicesGot, want) {
 				t.Errorf("slices\n%s\nwant\n%s", strings.Join(slicesGot[:min(40, len(slicesGot))], "\n"), strings.Join(want[:min(40, len(want))], "\n"))
 			}
 			if len(got[2]) != len(tl.Tasks) {
