@@ -119,8 +119,8 @@ func TestTimesBeforeMarks(t *testing.T) {
 	}
 }
 
-// A launch has the shapes in the next description by its thread, also in a graph, with names that only the trace has. Without a description, or if
-// nobody wants shapes, it has none.
+// A launch has the shapes in the next description by its thread, also in a graph, with names that only the trace has. It has none without a
+// description, or if the Walk was not asked for them.
 func TestLaunchesHaveShapes(t *testing.T) {
 	const add, mul = "AddMine(float16[1,16]) -> float16[1,16]", "Mul(float16[2,16]) -> float16[2,16]"
 	for _, wanted := range []bool{true, false} {

@@ -186,7 +186,7 @@ type run struct {
 	parts  [stats.PartOwn + 1]sample.Even[float64] // typical steps
 }
 
-// common has what both runs have, and what is therefore compared.
+// common says which parts are compared, because both runs have them.
 type common struct {
 	divided   bool // blocked time, as a part of its own
 	operators bool

@@ -41,8 +41,8 @@ func (r *operatorRuns) add(o *operatorRuns) {
 	r.runs, r.launches, r.ns, r.measured, r.deviceNS, r.large = r.runs+o.runs, r.launches+o.launches, r.ns+o.ns, r.measured+o.measured, r.deviceNS+o.deviceNS, r.large+o.large
 }
 
-// small reports whether the device works on the launches for less time than the host in the operator, or, if launches were not measured, whether none has as many
-// blocks as a device has cores.
+// small reports whether the device needs less time for the launches than the host for the operator. Launches without a measured time are small if they leave
+// cores of a device idle.
 func (r *operatorRuns) small() bool { return r.launches > 0 && r.large == 0 && r.deviceNS < r.ns }
 
 func (x *operatorHabits) of(name string) *operatorHabit {

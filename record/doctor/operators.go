@@ -24,22 +24,22 @@ func (d *Diagnosis) operators(m *api.Model, loader, program string) {
 	if err != nil {
 		return // the finding about the program says why
 	}
-	marks, describes := map[string]bool{}, ""
+	marks, describes := map[string]bool{}, map[string]bool{}
 	for i := range m.Funcs {
 		switch f := &m.Funcs[i]; {
 		case f.EntryMark():
 			marks[f.Symbol()] = true
 		case f.Describes() >= 0:
-			describes = f.Symbol()
+			describes[f.Symbol()] = true
 		}
 	}
 	var f *Finding
 	for _, l := range libs {
 		if filepath.IsAbs(l.Path) && m.OfMarks(l.Name) {
-			has, wants, err := boundaries(l.Path, marks, describes)
-			f = d.add(Operators, l.Path, err)
-			if err == nil {
-				f.marked(len(has), len(marks), wants)
+			has, _, err := symbols(l.Path, marks)
+			if f = d.add(Operators, l.Path, err); err == nil {
+				_, wants, _ := symbols(l.Path, describes)
+				f.marked(has, len(marks), wants > 0)
 			}
 			break
 		}
@@ -52,7 +52,7 @@ func (d *Diagnosis) operators(m *api.Model, loader, program string) {
 		if !filepath.IsAbs(l.Path) || m.OfMarks(l.Name) || !m.OfOperators(l.Name) {
 			continue
 		}
-		if n, err := imports(l.Path, marks); err == nil && (n > 0 || needs(l.Path, m)) {
+		if _, n, err := symbols(l.Path, marks); err == nil && (n > 0 || needs(l.Path, m)) {
 			callers[n] = append(callers[n], l.Name)
 		}
 	}
@@ -86,46 +86,26 @@ func (f *Finding) marked(has, all int, describes bool) {
 	}
 }
 
-// boundaries returns the marks that a library exports, and whether it imports the function that describes tasks.
-func boundaries(path string, marks map[string]bool, describes string) (has []string, wants bool, err error) {
+// symbols returns how many of some functions a library exports, and how many it imports.
+func symbols(path string, names map[string]bool) (exports, imports int, err error) {
 	f, err := elffile.Open(path)
 	if err != nil {
-		return nil, false, err
+		return 0, 0, err
 	}
 	defer f.Close()
-	symbols, err := f.Symbols(elf.SHT_DYNSYM)
+	all, err := f.Symbols(elf.SHT_DYNSYM)
 	if err != nil {
-		return nil, false, fmt.Errorf("%s: %w", path, err)
+		return 0, 0, fmt.Errorf("%s: %w", path, err)
 	}
-	for _, s := range symbols {
-		switch name := string(s.Name); {
-		case s.Defined() && marks[name]:
-			has = append(has, name)
-		case !s.Defined() && name == describes:
-			wants = true
+	defined, undefined := map[string]bool{}, map[string]bool{}
+	for _, s := range all {
+		if name := string(s.Name); names[name] && s.Defined() {
+			defined[name] = true
+		} else if names[name] {
+			undefined[name] = true
 		}
 	}
-	slices.Sort(has)
-	return slices.Compact(has), wants, nil
-}
-
-// imports returns how many marks a library has without a definition.
-func imports(path string, marks map[string]bool) (n int, err error) {
-	f, err := elffile.Open(path)
-	if err != nil {
-		return 0, err
-	}
-	defer f.Close()
-	symbols, err := f.Symbols(elf.SHT_DYNSYM)
-	if err != nil {
-		return 0, fmt.Errorf("%s: %w", path, err)
-	}
-	for _, s := range symbols {
-		if !s.Defined() && marks[string(s.Name)] {
-			n++
-		}
-	}
-	return n, nil
+	return len(defined), len(undefined), nil
 }
 
 // needs reports whether a library is linked to one with boundaries.
