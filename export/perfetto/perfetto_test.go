@@ -100,6 +100,9 @@ func drawn(t *testing.T, tl *timeline.Timeline) []string {
 	add := func(from, to int64, name string) { want = append(want, fmt.Sprint(from, " ", to-from, " ", name)) }
 	for i := range tl.Calls {
 		c := &tl.Calls[i]
+		if c.Fn != nil && c.Fn.EntryMark() { // drawn as the operator's parts
+			continue
+		}
 		end := c.End
 		if c.Flags&format.Unfinished != 0 {
 			end = tl.End
