@@ -33,6 +33,8 @@ type Func struct {
 	// Operator says where an entry mark is in an operator. Names is then the operator's name. The parameter with the object Executor
 	// is its executor, or for OperatorPhaseOne the address at which it is stored.
 	Operator OperatorMark
+	// Operand says what a function does with the arguments of operators.
+	Operand Operand
 	// Question: the program asks whether something is there or possible. An error that says no is an answer: see Answered.
 	Question bool
 	refusals []int32 // ascending error codes that are no failures of the program: see Answered; from Model.Init

@@ -330,6 +330,27 @@ func (o OperatorMark) String() string { return operatorMarkNames[o] }
 // UnmarshalText sets the OperatorMark with the given name.
 func (o *OperatorMark) UnmarshalText(name []byte) error { return unmarshal(o, operatorMarkNames, name) }
 
+// Operand says what a call does with the arguments of the next operator on its thread, and with the executors that a framework keeps. The names of the
+// parameters are those of libnnopbase.
+type Operand uint8
+
+// What calls do with operands.
+const (
+	NoOperand      Operand = iota
+	OtherOperand           // ends them, asks for their properties, and so on
+	TensorOperand          // makes a tensor, of viewDims, dataType, stride, offset, format, storageDims and tensorData
+	ListOperand            // makes a list of tensors, in value
+	AddressOperand         // adds the address of a tensor's storage, for an executor that is kept
+	KeptOperand            // looks up an executor that is kept, by a key in the first parameter; null if there is none
+)
+
+var operandNames = []string{"", "other", "tensor", "list", "address", "kept"}
+
+func (o Operand) String() string { return operandNames[o] }
+
+// UnmarshalText sets the Operand with the given name.
+func (o *Operand) UnmarshalText(name []byte) error { return unmarshal(o, operandNames, name) }
+
 // Stack is a call's effect on the thread's context stack.
 type Stack uint8
 

@@ -48,9 +48,14 @@ type Layer struct {
 	Composite bool
 	// Marks: all functions are entry marks. The libraries are above the runtime, and their calls are the program's.
 	Marks bool
+	// Operands: the functions make and end the arguments of operators. The libraries are above the runtime, and their calls are recorded only if the user wants it.
+	Operands bool
 	// Errors is the C type for error codes, a signed 32-bit number.
 	Errors string
 }
+
+// aboveRuntime reports whether programs reach the layer's libraries without the runtime.
+func (l *Layer) aboveRuntime() bool { return l.Marks || l.Operands }
 
 // Model is everything known about one runtime: the runtime as a whole and its tables.
 type Model struct {
@@ -280,7 +285,7 @@ func (m *Model) Func(id ID) *Func {
 func (m *Model) Libraries() []string {
 	var names []string
 	for _, l := range m.Layers {
-		if !l.Composite && !l.Marks {
+		if !l.Composite && !l.aboveRuntime() {
 			names = append(names, l.Libraries...)
 		}
 	}
@@ -316,10 +321,10 @@ func named(file, library string) bool {
 	return ok && strings.Trim(rest, ".0123456789") == "" && rest != "."
 }
 
-// LayerOf returns a library's layer by the file name, with or without a version, nil for other files and for libraries with marks.
+// LayerOf returns a library's layer by the file name, with or without a version, nil for other files and for libraries with operators.
 func (m *Model) LayerOf(file string) *Layer {
 	for i := range m.Layers {
-		if m.Layers[i].Marks {
+		if m.Layers[i].aboveRuntime() {
 			continue
 		}
 		for _, n := range m.Layers[i].Libraries {

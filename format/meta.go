@@ -116,6 +116,8 @@ const (
 	NoOperators   = "none"
 	// OperatorShapes also has a description of each launch. The recorder told operators that the runtime wants it, and kept it: see Kept.
 	OperatorShapes = "shapes"
+	// OperatorsAll also has the calls that make and end the arguments of operators.
+	OperatorsAll = "all"
 )
 
 // Tracer is the recorder and its cost.

@@ -105,6 +105,7 @@ const (
 	OperatorNames  = ring.OperatorNames
 	NoOperators    = ring.NoOperators
 	OperatorShapes = ring.OperatorShapes
+	OperatorsAll   = ring.OperatorsAll
 )
 
 // Buffers are the rings between programs and the recorder.
@@ -160,6 +161,8 @@ func (o *Options) operators() string {
 		return format.NoOperators
 	case o.Capture.Operators == ring.OperatorShapes:
 		return format.OperatorShapes
+	case o.Capture.Operators == ring.OperatorsAll:
+		return format.OperatorsAll
 	}
 	return format.OperatorNames
 }
@@ -171,6 +174,7 @@ type Conflict string
 const (
 	DeviceTimeWithoutShim Conflict = "DeviceTime needs events on the program's streams, which only the shim can record"
 	ShapesWithoutShim     Conflict = "OperatorShapes needs the shim: a probe in the kernel changes no answers"
+	OperandsWithoutShim   Conflict = "OperatorsAll needs the shim: probes at the end of so many calls are slow"
 	MarksWithoutShim      Conflict = "Marks need the shim, which is loaded when the program starts"
 	UnknownMarks          Conflict = "Marks has an unknown value"
 	BlockWithoutShim      Conflict = "Block needs the shim: a probe in the kernel can't wait for the recorder"
@@ -217,6 +221,7 @@ func (o *Options) check() error {
 	}{
 		{c.DeviceTime != 0 && !shim, DeviceTimeWithoutShim, ""},
 		{c.Operators == ring.OperatorShapes && !shim, ShapesWithoutShim, ""},
+		{c.Operators == ring.OperatorsAll && !shim, OperandsWithoutShim, ""},
 		{c.Marks != "" && !shim, MarksWithoutShim, ""},
 		{c.Marks != "" && tools[c.Marks] == "", UnknownMarks, string(c.Marks)},
 		{o.Limits.Block && c.Probe == "ebpf", BlockWithoutShim, ""},

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/internal/artifacts"
 	"github.com/acltrace/acltrace/internal/elffile"
@@ -245,7 +246,7 @@ func (r *recorder) describe(m *format.Meta) {
 	}
 	m.Coverage.Hooked = 0
 	for i := range r.o.Model.Funcs {
-		if f := &r.o.Model.Funcs[i]; f.Modelled && f.Form == nil {
+		if f := &r.o.Model.Funcs[i]; f.Modelled && f.Form == nil && (f.Operand == api.NoOperand || r.o.Capture.Operators == OperatorsAll) {
 			m.Coverage.Hooked++
 		}
 	}

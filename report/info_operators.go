@@ -13,17 +13,18 @@ import (
 
 // InfoOperators says where a trace has the names of operators from.
 type InfoOperators struct {
-	Phases       uint64 `json:"phases"`            // phases with a name that the operators' library reported
-	Descriptions uint64 `json:"descriptions"`      // descriptions of operators' tasks, which have kernel types and shapes
-	Asked        bool   `json:"asked,omitempty"`   // the recorder told operators that the runtime wants a description of each task
-	Missing      string `json:"missing,omitempty"` // why a trace of a program with operators has no phases
+	Phases       uint64 `json:"phases"`             // phases with a name that the operators' library reported
+	Descriptions uint64 `json:"descriptions"`       // descriptions of operators' tasks, which have kernel types and shapes
+	Operands     uint64 `json:"operands,omitempty"` // calls that make, end or look up arguments of operators
+	Asked        bool   `json:"asked,omitempty"`    // the recorder told operators that the runtime wants a description of each task
+	Missing      string `json:"missing,omitempty"`  // why a trace of a program with operators has no phases
 }
 
 // withoutMarks returns the library of a framework that made no marks, since no tool was there; "" for none. On the simulator a tool is always there.
 func withoutMarks(m *format.Meta, of *api.Model, counts *format.Counts) string {
 	if m.Simulated || m.Tracer.Marks != "" || slices.ContainsFunc(counts.Functions, func(c format.FuncCount) bool {
 		f := of.Func(api.ID(c.Func))
-		return f != nil && f.Annotation && !f.EntryMark()
+		return f != nil && f.Annotation && !f.EntryMark() && f.Operand == api.NoOperand
 	}) {
 		return ""
 	}
@@ -43,6 +44,8 @@ func newInfoOperators(m *format.Meta, of *api.Model, counts *format.Counts) *Inf
 		case f == nil:
 		case f.EntryMark() && f.Names >= 0 && f.Operator != api.OperatorInner:
 			in.Phases += c.Calls
+		case f.Operand != api.NoOperand:
+			in.Operands += c.Calls
 		case f.Describes() >= 0:
 			in.Descriptions += c.Calls
 		}
@@ -80,6 +83,9 @@ func (in *Info) operatorRows(row RowFunc) {
 		return
 	}
 	text := human.Plural(o.Phases, "phase") + " with names"
+	if o.Operands > 0 {
+		text += "; " + human.Plural(o.Operands, "call") + " about their arguments"
+	}
 	if o.Missing != "" {
 		text = "no phases: " + o.Missing
 	}

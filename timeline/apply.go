@@ -60,7 +60,7 @@ func (s *State) Apply(process uint32, c *format.Call) *Event {
 		return e
 	}
 	if f.Operator == api.NoOperatorMark {
-		e.Operator, e.Phase = s.operators.call(f, c)
+		e.Operator, e.Phase, e.operands = s.operators.call(f, c, process)
 	} else {
 		e.Begun, e.Operator, e.Phase = s.operators.mark(f, c, process, e.nameBytes())
 	}

@@ -110,6 +110,7 @@ type Event struct {
 	Captured *Object
 	Part     graph.Part     // of the task in a task group
 	Begun    *operator.Part // part of an operator that begins with the call, nil for none
+	operands int32          // Walk.Shapes of the operator that it is in
 
 	names *opinfo.Names // hashed.names
 }

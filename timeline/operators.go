@@ -11,12 +11,22 @@ type operators struct {
 	operator.Operators
 	names texts
 	named hashed
+	operands
 }
 
 // call takes a call that is no mark, and returns the operator that it is in, "" for none.
-func (o *operators) call(f *api.Func, c *format.Call) (string, operator.Phase) {
+func (o *operators) call(f *api.Func, c *format.Call, process uint32) (in string, phase operator.Phase, shapes int32) {
 	o.Call(c.Thread, f, c.End)
-	return o.outermost(c.Thread)
+	p := o.Outermost(c.Thread)
+	switch {
+	case p != nil:
+		return p.Name, p.Phase, p.Operands
+	case f.Operand != api.NoOperand && o.wanted:
+		if id := o.operands.call(f, c, process); id != 0 {
+			o.Keep(process, c.Ret, id)
+		}
+	}
+	return "", 0, 0
 }
 
 // mark takes a mark, and returns the part that begins with it, nil for none, and the operator that it is in, which it may end.
@@ -26,6 +36,9 @@ func (o *operators) mark(f *api.Func, c *format.Call, process uint32, name []byt
 	before := len(o.names.list)
 	if m.Name = o.names.of(name); len(o.names.list) > before {
 		o.named.add(m.Name)
+	}
+	if in == "" && o.wanted && (m.Kind == api.OperatorPhaseOne || m.Kind == api.GeneratedPhaseOne) {
+		m.Operands = o.operands.begin(c.Thread)
 	}
 	begun = o.Apply(m)
 	if name, of := o.outermost(c.Thread); name != "" {

@@ -96,17 +96,14 @@ func (w *Walk) OperatorOf(t *Task) string {
 
 // Shapes returns the texts of shapes so far, by Task.Shapes. The list only grows.
 func (w *Walk) Shapes() []string {
-	if w.ahead.shapes == nil {
-		return nil
-	}
-	return w.ahead.shapes.texts.list
+	return w.s.operators.shapes.list
 }
 
-// ShapesOf returns the kernel type and the tensors that a launch was described with, as "MatMulV3(float16[2,3], float16[3,4]) -> float16[2,4]". It is "" if
-// the trace does not have them, or if WalkOptions.Shapes is not set.
+// ShapesOf returns the kernel type and the tensors that a launch was described with, as "MatMulV3(float16[2,3], float16[3,4]) -> float16[2,4]", or
+// the tensors that its operator was called with, as "(float16[2,3], float16[3,4], float16[2,4])". It is "" if the trace does not have them, or if WalkOptions.Shapes is not set.
 func (w *Walk) ShapesOf(t *Task) string {
 	if t.Shapes == 0 {
 		return ""
 	}
-	return w.ahead.shapes.texts.list[t.Shapes]
+	return w.s.operators.shapes.list[t.Shapes]
 }

@@ -186,6 +186,8 @@ func (a *Arg) appendBehind(dst []byte, p *api.Param) []byte {
 		return append(AppendWords(append(dst, ": "...), b), ']')
 	case t == "size_t":
 		return appendSizes(dst, b)
+	case a.e.Fn.Operand != api.NoOperand && !p.Addresses:
+		return appendOperand(dst, a.e, t, b)
 	case p.Role == api.Args && block.Is(b):
 		if x, err := block.Decode(b); err == nil {
 			return x.AppendText(append(appendHex(dst, a.word), ' '))
@@ -249,6 +251,22 @@ func appendElements(dst, b []byte, size int, show func(dst, b []byte) []byte) []
 		dst = show(dst, b[:size])
 	}
 	return append(dst, '}')
+}
+
+// operandTypes are the data types of arrays that are operands.
+var operandTypes = map[string]uint32{"int64_t": opinfo.Int64, "float": opinfo.Float32, "bool": opinfo.Bool}
+
+// appendOperand appends the elements of an array, of a known type or of that which the call's data type says.
+func appendOperand(dst []byte, e *Event, ctype string, b []byte) []byte {
+	dtype, ok := operandTypes[ctype]
+	if i := e.Fn.Param("dataType"); !ok && i >= 0 {
+		dtype, ok = uint32(e.Call.Args[e.Fn.Params[i].Word]), true
+	}
+	size := opinfo.ValueSize(dtype)
+	if !ok || size == 0 {
+		return AppendWords(dst, b)
+	}
+	return appendElements(dst, b, size, func(dst, b []byte) []byte { return opinfo.AppendValue(dst, b, dtype) })
 }
 
 // appendSizes appends the number of sizes, the first ones, and the sum if there are more.

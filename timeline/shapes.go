@@ -14,7 +14,7 @@ type shapesAhead struct {
 	next  func() (*format.Call, error, bool)
 	stop  func()
 	m     *api.Model
-	texts texts
+	texts *texts
 	names hashed
 	marks texts // names of operators and kernels in it
 	read  int   // calls so far
@@ -39,8 +39,8 @@ const maxBetween = 1 << 16
 const maxFound = 1 << 20
 
 // newShapesAhead returns nil if the trace has no descriptions.
-func newShapesAhead(r *format.Reader, m *api.Model) *shapesAhead {
-	a := &shapesAhead{m: m, found: map[uint64]int32{}}
+func newShapesAhead(r *format.Reader, m *api.Model, to *texts) *shapesAhead {
+	a := &shapesAhead{m: m, texts: to, found: map[uint64]int32{}}
 	var funcs, describing, data []uint16
 	for _, f := range r.Schema().Functions {
 		switch g := m.Func(api.ID(f.ID)); {
@@ -58,6 +58,16 @@ func newShapesAhead(r *format.Reader, m *api.Model) *shapesAhead {
 	}
 	a.next, a.stop = iter.Pull2(r.CallsByStart(&format.Filter{Funcs: slices.Concat(funcs, data, describing), DataOf: append(data, describing...)}))
 	return a
+}
+
+// shapesOf returns the number of the shapes of a launch: those that it is described with, or else the operands of its operator. 0 for none.
+func (w *Walk) shapesOf(e *Event) (int32, error) {
+	if w.ahead.shapes != nil {
+		if id, err := w.ahead.shapes.of(e.Call); id != 0 || err != nil {
+			return id, err
+		}
+	}
+	return e.operands, nil
 }
 
 // of returns the number of the shapes of a launch, 0 if the trace does not have them.

@@ -66,7 +66,8 @@ func (w *Walk) Run(v *Visitor) error {
 		defer w.ahead.operators.stop()
 	}
 	if w.o.Shapes {
-		if w.ahead.shapes = newShapesAhead(w.Reader, w.Model); w.ahead.shapes != nil {
+		w.s.operators.wanted = true
+		if w.ahead.shapes = newShapesAhead(w.Reader, w.Model, &w.s.operators.shapes); w.ahead.shapes != nil {
 			defer w.ahead.shapes.stop()
 		}
 	}
@@ -125,7 +126,7 @@ func (w *Walk) dataOf() []uint16 {
 	out := []uint16{}
 	for _, in := range w.Reader.Schema().Functions {
 		f := w.Model.Func(api.ID(in.ID))
-		if f != nil && f.NeedsData() {
+		if f != nil && (f.NeedsData() || w.o.Shapes && f.Operand != api.NoOperand) {
 			out = append(out, in.ID)
 		}
 	}
@@ -191,9 +192,9 @@ func (w *Walk) call(c *format.Call) error {
 		return err
 	}
 	ok := e.OK()
-	if e.Fn != nil && e.Fn.Task == api.Kernel && w.ahead.shapes != nil {
+	if e.Fn != nil && e.Fn.Task == api.Kernel && w.o.Shapes {
 		var err error
-		if w.now.shapes, err = w.ahead.shapes.of(c); err != nil {
+		if w.now.shapes, err = w.shapesOf(e); err != nil {
 			return err
 		}
 	}

@@ -3804,6 +3804,7 @@ var Model = (&api.Model{
 		{Name: "mstx", Libraries: []string{"libms_tools_ext.so"}},
 		{Name: "program"},
 		{Name: "nnop", Libraries: []string{"libnnopbase.so"}, Marks: true},
+		{Name: "aclnn", Libraries: []string{"libnnopbase.so"}, Operands: true, Errors: "aclnnStatus"},
 	},
 	Funcs: []api.Func{
 		{
@@ -14558,6 +14559,827 @@ var Model = (&api.Model{
 			Meaning:      api.Meaning{Annotation: true, Entry: -1, Selects: -1, Device: -1, Stream: 1, Event: -1, Graph: -1, Names: -1},
 			CaptureRules: api.CaptureRules{Modelled: true}, Operator: 8,
 		},
+		{
+			ID: 7001, Name: "aclCreateTensor", Layer: "aclnn", Return: "aclTensor*",
+			Params: []api.Param{
+				{
+					Name: "viewDims", Type: "const int64_t*", Words: 1, Width: 8, Role: 11,
+					Memory: api.Memory{Size: api.Size{Unit: 8, Mul: []byte{1}, Pitch: -1}, ItemSizes: -1, ItemCount: -1},
+				},
+				{Name: "viewDimsNum", Type: "uint64_t", Word: 1, Words: 1, Width: 8, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
+				{Name: "dataType", Type: "aclDataType", Word: 2, Words: 1, Width: 4, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
+				{
+					Name: "stride", Type: "const int64_t*", Word: 3, Words: 1, Width: 8, Role: 11,
+					Memory: api.Memory{Size: api.Size{Unit: 8, Mul: []byte{1}, Pitch: -1}, ItemSizes: -1, ItemCount: -1},
+				},
+				{Name: "offset", Type: "int64_t", Word: 4, Words: 1, Width: 8, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
+				{Name: "format", Type: "aclFormat", Word: 5, Words: 1, Width: 4, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
+				{
+					Name: "storageDims", Type: "const int64_t*", Word: 6, Words: 1, Width: 8, Role: 11,
+					Memory: api.Memory{Size: api.Size{Unit: 8, Mul: []byte{7}, Pitch: -1}, ItemSizes: -1, ItemCount: -1},
+				},
+				{Name: "storageDimsNum", Type: "uint64_t", Word: 7, Words: 1, Width: 8, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
+				{Name: "tensorData", Type: "void*", Word: 8, Words: 1, Width: 8, Role: 7, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
+			},
+			RetWidth: 8, Since: "8.5.0", Doc: "makes a tensor; strides and offset are in elements", Words: 9,
+			Meaning:      api.Meaning{Ret: 2, RetObject: "tensor", Annotation: true, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
+			CaptureRules: api.CaptureRules{Modelled: true}, Operand: 2,
+		},
+		{
+			ID: 7002, Name: "aclCreateScalar", Layer: "aclnn", Return: "aclScalar*",
+			Params: []api.Param{
+				{
+					Name: "value", Type: "void*", Words: 1, Width: 8, Role: 11,
+					Memory: api.Memory{Size: api.Size{Unit: 1, Pitch: -1, Stored: true}, ItemSizes: -1, ItemCount: -1},
+				},
+				{Name: "dataType", Type: "aclDataType", Word: 1, Words: 1, Width: 4, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
+			},
+			RetWidth: 8, Since: "8.5.0", Doc: "makes a scalar with a copy of the value", Words: 2,
+			Meaning:      api.Meaning{Ret: 2, RetObject: "scalar", Annotation: true, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
+			CaptureRules: api.CaptureRules{Modelled: true}, Operand: 1,
+		},
+		{
+			ID: 7003, Name: "aclCreateIntArray", Layer: "aclnn", Return: "aclIntArray*",
+			Params: []api.Param{
+				{
+					Name: "value", Type: "const int64_t*", Words: 1, Width: 8, Role: 11,
+					Memory: api.Memory{Size: api.Size{Unit: 8, Mul: []byte{1}, Pitch: -1}, ItemSizes: -1, ItemCount: -1},
+				},
+				{Name: "size", Type: "uint64_t", Word: 1, Words: 1, Width: 8, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
+			},
+			RetWidth: 8, Since: "8.5.0", Doc: "makes an array with a copy of the values", Words: 2,
+			Meaning:      api.Meaning{Ret: 2, RetObject: "integer array", Annotation: true, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
+			CaptureRules: api.CaptureRules{Modelled: true}, Operand: 1,
+		},
+		{
+			ID: 7004, Name: "aclCreateFloatArray", Layer: "aclnn", Return: "aclFloatArray*",
+			Params: []api.Param{
+				{
+					Name: "value", Type: "const float*", Words: 1, Width: 8, Role: 11,
+					Memory: api.Memory{Size: api.Size{Unit: 4, Mul: []byte{1}, Pitch: -1}, ItemSizes: -1, ItemCount: -1},
+				},
+				{Name: "size", Type: "uint64_t", Word: 1, Words: 1, Width: 8, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
+			},
+			RetWidth: 8, Since: "8.5.0", Doc: "makes an array with a copy of the values", Words: 2,
+			Meaning:      api.Meaning{Ret: 2, RetObject: "float array", Annotation: true, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
+			CaptureRules: api.CaptureRules{Modelled: true}, Operand: 1,
+		},
+		{
+			ID: 7005, Name: "aclCreateBoolArray", Layer: "aclnn", Return: "aclBoolArray*",
+			Params: []api.Param{
+				{
+					Name: "value", Type: "const bool*", Words: 1, Width: 8, Role: 11,
+					Memory: api.Memory{Size: api.Size{Unit: 1, Mul: []byte{1}, Pitch: -1}, ItemSizes: -1, ItemCount: -1},
+				},
+				{Name: "size", Type: "uint64_t", Word: 1, Words: 1, Width: 8, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
+			},
+			RetWidth: 8, Since: "8.5.0", Doc: "makes an array with a copy of the values", Words: 2,
+			Meaning:      api.Meaning{Ret: 2, RetObject: "bool array", Annotation: true, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
+			CaptureRules: api.CaptureRules{Modelled: true}, Operand: 1,
+		},
+		{
+			ID: 7006, Name: "aclCreateTensorList", Layer: "aclnn", Return: "aclTensorList*",
+			Params: []api.Param{
+				{
+					Name: "value", Type: "const aclTensor* const*", Words: 1, Width: 8, Role: 11,
+					Memory: api.Memory{Size: api.Size{Unit: 8, Mul: []byte{1}, Pitch: -1}, ItemSizes: -1, ItemCount: -1}, ParamReplay: api.ParamReplay{Addresses: true},
+				},
+				{Name: "size", Type: "uint64_t", Word: 1, Words: 1, Width: 8, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
+			},
+			RetWidth: 8, Since: "8.5.0", Doc: "makes a list, which owns the tensors", Words: 2,
+			Meaning:      api.Meaning{Ret: 2, RetObject: "tensor list", Annotation: true, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
+			CaptureRules: api.CaptureRules{Modelled: true}, Operand: 3,
+		},
+		{
+			ID: 7007, Name: "aclCreateScalarList", Layer: "aclnn", Return: "aclScalarList*",
+			Params: []api.Param{
+				{
+					Name: "value", Type: "const aclScalar* const*", Words: 1, Width: 8, Role: 11,
+					Memory: api.Memory{Size: api.Size{Unit: 8, Mul: []byte{1}, Pitch: -1}, ItemSizes: -1, ItemCount: -1}, ParamReplay: api.ParamReplay{Addresses: true},
+				},
+				{Name: "size", Type: "uint64_t", Word: 1, Words: 1, Width: 8, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
+			},
+			RetWidth: 8, Since: "8.5.0", Doc: "makes a list, which owns the scalars", Words: 2,
+			Meaning:      api.Meaning{Ret: 2, RetObject: "scalar list", Annotation: true, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
+			CaptureRules: api.CaptureRules{Modelled: true}, Operand: 1,
+		},
+		{
+			ID: 7008, Name: "aclDestroyTensor", Layer: "aclnn", Return: "aclnnStatus",
+			Params: []api.Param{
+				{
+					Name: "tensor", Type: "const aclTensor*", Words: 1, Width: 8, Role: 4, Object: "tensor",
+					Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1},
+				},
+			},
+			RetWidth: 4, RetError: true, Since: "8.5.0", Doc: "ends the tensor", Words: 1,
+			Meaning:      api.Meaning{Annotation: true, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
+			CaptureRules: api.CaptureRules{Modelled: true}, Operand: 1,
+		},
+		{
+			ID: 7009, Name: "aclDestroyScalar", Layer: "aclnn", Return: "aclnnStatus",
+			Params: []api.Param{
+				{
+					Name: "scalar", Type: "const aclScalar*", Words: 1, Width: 8, Role: 4, Object: "scalar",
+					Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1},
+				},
+			},
+			RetWidth: 4, RetError: true, Since: "8.5.0", Doc: "ends the scalar", Words: 1,
+			Meaning:      api.Meaning{Annotation: true, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
+			CaptureRules: api.CaptureRules{Modelled: true}, Operand: 1,
+		},
+		{
+			ID: 7010, Name: "aclDestroyIntArray", Layer: "aclnn", Return: "aclnnStatus",
+			Params: []api.Param{
+				{
+					Name: "intArray", Type: "const aclIntArray*", Words: 1, Width: 8, Role: 4, Object: "integer array",
+					Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1},
+				},
+			},
+			RetWidth: 4, RetError: true, Since: "8.5.0", Doc: "ends the array", Words: 1,
+			Meaning:      api.Meaning{Annotation: true, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
+			CaptureRules: api.CaptureRules{Modelled: true}, Operand: 1,
+		},
+		{
+			ID: 7011, Name: "aclDestroyFloatArray", Layer: "aclnn", Return: "aclnnStatus",
+			Params: []api.Param{
+				{
+					Name: "floatArray", Type: "const aclFloatArray*", Words: 1, Width: 8, Role: 4, Object: "float array",
+					Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1},
+				},
+			},
+			RetWidth: 4, RetError: true, Since: "8.5.0", Doc: "ends the array", Words: 1,
+			Meaning:      api.Meaning{Annotation: true, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
+			CaptureRules: api.CaptureRules{Modelled: true}, Operand: 1,
+		},
+		{
+			ID: 7012, Name: "aclDestroyBoolArray", Layer: "aclnn", Return: "aclnnStatus",
+			Params: []api.Param{
+				{
+					Name: "boolArray", Type: "const aclBoolArray*", Words: 1, Width: 8, Role: 4, Object: "bool array",
+					Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1},
+				},
+			},
+			RetWidth: 4, RetError: true, Since: "8.5.0", Doc: "ends the array", Words: 1,
+			Meaning:      api.Meaning{Annotation: true, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
+			CaptureRules: api.CaptureRules{Modelled: true}, Operand: 1,
+		},
+		{
+			ID: 7013, Name: "aclDestroyTensorList", Layer: "aclnn", Return: "aclnnStatus",
+			Params: []api.Param{
+				{
+					Name: "tensorList", Type: "const aclTensorList*", Words: 1, Width: 8, Role: 4, Object: "tensor list",
+					Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1},
+				},
+			},
+			RetWidth: 4, RetError: true, Since: "8.5.0", Doc: "ends the list and its elements", Words: 1,
+			Meaning:      api.Meaning{Annotation: true, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
+			CaptureRules: api.CaptureRules{Modelled: true}, Operand: 1,
+		},
+		{
+			ID: 7014, Name: "aclDestroyScalarList", Layer: "aclnn", Return: "aclnnStatus",
+			Params: []api.Param{
+				{
+					Name: "scalarList", Type: "const aclScalarList*", Words: 1, Width: 8, Role: 4, Object: "scalar list",
+					Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1},
+				},
+			},
+			RetWidth: 4, RetError: true, Since: "8.5.0", Doc: "ends the list and its elements", Words: 1,
+			Meaning:      api.Meaning{Annotation: true, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
+			CaptureRules: api.CaptureRules{Modelled: true}, Operand: 1,
+		},
+		{
+			ID: 7015, Name: "aclInitTensor", Layer: "aclnn", Return: "aclnnStatus",
+			Params: []api.Param{
+				{
+					Name: "tensor", Type: "aclTensor*", Words: 1, Width: 8, Role: 1, Object: "tensor",
+					Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1},
+				},
+				{
+					Name: "viewDims", Type: "const int64_t*", Word: 1, Words: 1, Width: 8, Role: 11,
+					Memory: api.Memory{Size: api.Size{Unit: 8, Mul: []byte{2}, Pitch: -1}, ItemSizes: -1, ItemCount: -1},
+				},
+				{Name: "viewDimsNum", Type: "uint64_t", Word: 2, Words: 1, Width: 8, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
+				{Name: "dataType", Type: "aclDataType", Word: 3, Words: 1, Width: 4, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
+				{
+					Name: "stride", Type: "const int64_t*", Word: 4, Words: 1, Width: 8, Role: 11,
+					Memory: api.Memory{Size: api.Size{Unit: 8, Mul: []byte{2}, Pitch: -1}, ItemSizes: -1, ItemCount: -1},
+				},
+				{Name: "offset", Type: "int64_t", Word: 5, Words: 1, Width: 8, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
+				{Name: "format", Type: "aclFormat", Word: 6, Words: 1, Width: 4, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
+				{
+					Name: "storageDims", Type: "const int64_t*", Word: 7, Words: 1, Width: 8, Role: 11,
+					Memory: api.Memory{Size: api.Size{Unit: 8, Mul: []byte{8}, Pitch: -1}, ItemSizes: -1, ItemCount: -1},
+				},
+				{Name: "storageDimsNum", Type: "uint64_t", Word: 8, Words: 1, Width: 8, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
+				{Name: "tensorData", Type: "void*", Word: 9, Words: 1, Width: 8, Role: 7, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
+			},
+			RetWidth: 4, RetError: true, Since: "8.5.0", Doc: "describes a tensor anew", Words: 10,
+			Meaning:      api.Meaning{Annotation: true, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
+			CaptureRules: api.CaptureRules{Modelled: true}, Operand: 1,
+		},
+		{
+			ID: 7016, Name: "aclGetViewShape", Layer: "aclnn", Return: "aclnnStatus",
+			Params: []api.Param{
+				{
+					Name: "tensor", Type: "const aclTensor*", Words: 1, Width: 8, Role: 1, Object: "tensor",
+					Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1},
+				},
+				{
+					Name: "viewDims", Type: "int64_t**", Word: 1, Words: 1, Width: 8, Role: 22, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1},
+				},
+				{
+					Name: "viewDimsNum", Type: "uint64_t*", Word: 2, Words: 1, Width: 8, Role: 18,
+					Memory: api.Memory{Size: api.Size{Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1},
+				},
+			},
+			RetWidth: 4, RetError: true, Since: "8.5.0", Doc: "returns a tensor's dims in a new array", Words: 3,
+			Meaning:      api.Meaning{Annotation: true, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
+			CaptureRules: api.CaptureRules{Modelled: true}, Operand: 1,
+		},
+		{
+			ID: 7017, Name: "aclGetStorageShape", Layer: "aclnn", Return: "aclnnStatus",
+			Params: []api.Param{
+				{
+					Name: "tensor", Type: "const aclTensor*", Words: 1, Width: 8, Role: 1, Object: "tensor",
+					Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1},
+				},
+				{
+					Name: "storageDims", Type: "int64_t**", Word: 1, Words: 1, Width: 8, Role: 22,
+					Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1},
+				},
+				{
+					Name: "storageDimsNum", Type: "uint64_t*", Word: 2, Words: 1, Width: 8, Role: 18,
+					Memory: api.Memory{Size: api.Size{Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1},
+				},
+			},
+			RetWidth: 4, RetError: true, Since: "8.5.0", Doc: "returns a tensor's dims of the storage in a new array", Words: 3,
+			Meaning:      api.Meaning{Annotation: true, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
+			CaptureRules: api.CaptureRules{Modelled: true}, Operand: 1,
+		},
+		{
+			ID: 7018, Name: "aclGetViewStrides", Layer: "aclnn", Return: "aclnnStatus",
+			Params: []api.Param{
+				{
+					Name: "tensor", Type: "const aclTensor*", Words: 1, Width: 8, Role: 1, Object: "tensor",
+					Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1},
+				},
+				{
+					Name: "stridesValue", Type: "int64_t**", Word: 1, Words: 1, Width: 8, Role: 22,
+					Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1},
+				},
+				{
+					Name: "stridesNum", Type: "uint64_t*", Word: 2, Words: 1, Width: 8, Role: 18,
+					Memory: api.Memory{Size: api.Size{Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1},
+				},
+			},
+			RetWidth: 4, RetError: true, Since: "8.5.0", Doc: "returns a tensor's strides in a new array", Words: 3,
+			Meaning:      api.Meaning{Annotation: true, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
+			CaptureRules: api.CaptureRules{Modelled: true}, Operand: 1,
+		},
+		{
+			ID: 7019, Name: "aclGetViewOffset", Layer: "aclnn", Return: "aclnnStatus",
+			Params: []api.Param{
+				{
+					Name: "tensor", Type: "const aclTensor*", Words: 1, Width: 8, Role: 1, Object: "tensor",
+					Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1},
+				},
+				{
+					Name: "offset", Type: "int64_t*", Word: 1, Words: 1, Width: 8, Role: 18,
+					Memory: api.Memory{Size: api.Size{Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1},
+				},
+			},
+			RetWidth: 4, RetError: true, Since: "8.5.0", Doc: "returns a tensor's offset in elements", Words: 2,
+			Meaning:      api.Meaning{Annotation: true, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
+			CaptureRules: api.CaptureRules{Modelled: true}, Operand: 1,
+		},
+		{
+			ID: 7020, Name: "aclGetFormat", Layer: "aclnn", Return: "aclnnStatus",
+			Params: []api.Param{
+				{
+					Name: "tensor", Type: "const aclTensor*", Words: 1, Width: 8, Role: 1, Object: "tensor",
+					Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1},
+				},
+				{
+					Name: "format", Type: "aclFormat*", Word: 1, Words: 1, Width: 8, Role: 18,
+					Memory: api.Memory{Size: api.Size{Pitch: -1}, Elem: 4, ItemSizes: -1, ItemCount: -1},
+				},
+			},
+			RetWidth: 4, RetError: true, Since: "8.5.0", Doc: "returns a tensor's format", Words: 2,
+			Meaning:      api.Meaning{Annotation: true, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
+			CaptureRules: api.CaptureRules{Modelled: true}, Operand: 1,
+		},
+		{
+			ID: 7021, Name: "aclGetDataType", Layer: "aclnn", Return: "aclnnStatus",
+			Params: []api.Param{
+				{
+					Name: "tensor", Type: "const aclTensor*", Words: 1, Width: 8, Role: 1, Object: "tensor",
+					Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1},
+				},
+				{
+					Name: "dataType", Type: "aclDataType*", Word: 1, Words: 1, Width: 8, Role: 18,
+					Memory: api.Memory{Size: api.Size{Pitch: -1}, Elem: 4, ItemSizes: -1, ItemCount: -1},
+				},
+			},
+			RetWidth: 4, RetError: true, Since: "8.5.0", Doc: "returns a tensor's data type", Words: 2,
+			Meaning:      api.Meaning{Annotation: true, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
+			CaptureRules: api.CaptureRules{Modelled: true}, Operand: 1,
+		},
+		{
+			ID: 7022, Name: "aclGetIntArraySize", Layer: "aclnn", Return: "aclnnStatus",
+			Params: []api.Param{
+				{
+					Name: "intArray", Type: "const aclIntArray*", Words: 1, Width: 8, Role: 1, Object: "integer array",
+					Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1},
+				},
+				{
+					Name: "size", Type: "uint64_t*", Word: 1, Words: 1, Width: 8, Role: 18,
+					Memory: api.Memory{Size: api.Size{Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1},
+				},
+			},
+			RetWidth: 4, RetError: true, Since: "8.5.0", Doc: "returns the number of elements", Words: 2,
+			Meaning:      api.Meaning{Annotation: true, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
+			CaptureRules: api.CaptureRules{Modelled: true}, Operand: 1,
+		},
+		{
+			ID: 7023, Name: "aclGetFloatArraySize", Layer: "aclnn", Return: "aclnnStatus",
+			Params: []api.Param{
+				{
+					Name: "floatArray", Type: "const aclFloatArray*", Words: 1, Width: 8, Role: 1, Object: "float array",
+					Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1},
+				},
+				{
+					Name: "size", Type: "uint64_t*", Word: 1, Words: 1, Width: 8, Role: 18,
+					Memory: api.Memory{Size: api.Size{Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1},
+				},
+			},
+			RetWidth: 4, RetError: true, Since: "8.5.0", Doc: "returns the number of elements", Words: 2,
+			Meaning:      api.Meaning{Annotation: true, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
+			CaptureRules: api.CaptureRules{Modelled: true}, Operand: 1,
+		},
+		{
+			ID: 7024, Name: "aclGetBoolArraySize", Layer: "aclnn", Return: "aclnnStatus",
+			Params: []api.Param{
+				{
+					Name: "boolArray", Type: "const aclBoolArray*", Words: 1, Width: 8, Role: 1, Object: "bool array",
+					Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1},
+				},
+				{
+					Name: "size", Type: "uint64_t*", Word: 1, Words: 1, Width: 8, Role: 18,
+					Memory: api.Memory{Size: api.Size{Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1},
+				},
+			},
+			RetWidth: 4, RetError: true, Since: "8.5.0", Doc: "returns the number of elements", Words: 2,
+			Meaning:      api.Meaning{Annotation: true, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
+			CaptureRules: api.CaptureRules{Modelled: true}, Operand: 1,
+		},
+		{
+			ID: 7025, Name: "aclGetTensorListSize", Layer: "aclnn", Return: "aclnnStatus",
+			Params: []api.Param{
+				{
+					Name: "tensorList", Type: "const aclTensorList*", Words: 1, Width: 8, Role: 1, Object: "tensor list",
+					Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1},
+				},
+				{
+					Name: "size", Type: "uint64_t*", Word: 1, Words: 1, Width: 8, Role: 18,
+					Memory: api.Memory{Size: api.Size{Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1},
+				},
+			},
+			RetWidth: 4, RetError: true, Since: "8.5.0", Doc: "returns the number of elements", Words: 2,
+			Meaning:      api.Meaning{Annotation: true, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
+			CaptureRules: api.CaptureRules{Modelled: true}, Operand: 1,
+		},
+		{
+			ID: 7026, Name: "aclGetScalarListSize", Layer: "aclnn", Return: "aclnnStatus",
+			Params: []api.Param{
+				{
+					Name: "scalarList", Type: "const aclScalarList*", Words: 1, Width: 8, Role: 1, Object: "scalar list",
+					Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1},
+				},
+				{
+					Name: "size", Type: "uint64_t*", Word: 1, Words: 1, Width: 8, Role: 18,
+					Memory: api.Memory{Size: api.Size{Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1},
+				},
+			},
+			RetWidth: 4, RetError: true, Since: "8.5.0", Doc: "returns the number of elements", Words: 2,
+			Meaning:      api.Meaning{Annotation: true, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
+			CaptureRules: api.CaptureRules{Modelled: true}, Operand: 1,
+		},
+		{
+			ID: 7027, Name: "aclSetRawTensorAddr", Layer: "aclnn", Return: "aclnnStatus",
+			Params: []api.Param{
+				{
+					Name: "tensor", Type: "aclTensor*", Words: 1, Width: 8, Role: 1, Object: "tensor",
+					Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1},
+				},
+				{Name: "addr", Type: "void*", Word: 1, Words: 1, Width: 8, Role: 7, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
+			},
+			RetWidth: 4, RetError: true, Since: "8.5.0", Doc: "changes the address of a tensor's storage", Words: 2,
+			Meaning:      api.Meaning{Annotation: true, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
+			CaptureRules: api.CaptureRules{Modelled: true}, Operand: 1,
+		},
+		{
+			ID: 7028, Name: "aclGetRawTensorAddr", Layer: "aclnn", Return: "aclnnStatus",
+			Params: []api.Param{
+				{
+					Name: "tensor", Type: "const aclTensor*", Words: 1, Width: 8, Role: 1, Object: "tensor",
+					Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1},
+				},
+				{
+					Name: "addr", Type: "void**", Word: 1, Words: 1, Width: 8, Role: 18,
+					Memory: api.Memory{Size: api.Size{Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1}, ParamReplay: api.ParamReplay{Volatile: true},
+				},
+			},
+			RetWidth: 4, RetError: true, Since: "8.5.0", Doc: "returns the address of a tensor's storage", Words: 2,
+			Meaning:      api.Meaning{Annotation: true, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
+			CaptureRules: api.CaptureRules{Modelled: true}, Operand: 1,
+		},
+		{
+			ID: 7029, Name: "aclSetAclOpExecutorRepeatable", Layer: "aclnn", Return: "aclnnStatus",
+			Params: []api.Param{
+				{
+					Name: "executor", Type: "aclOpExecutor*", Words: 1, Width: 8, Role: 22, Object: "executor",
+					Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1},
+				},
+			},
+			RetWidth: 4, RetError: true, Since: "8.5.0", Doc: "keeps an executor after its phase two", Words: 1,
+			Meaning:      api.Meaning{Annotation: true, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
+			CaptureRules: api.CaptureRules{Modelled: true}, Operand: 1,
+		},
+		{
+			ID: 7030, Name: "aclDestroyAclOpExecutor", Layer: "aclnn", Return: "aclnnStatus",
+			Params: []api.Param{
+				{
+					Name: "executor", Type: "aclOpExecutor*", Words: 1, Width: 8, Role: 22, Object: "executor",
+					Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1},
+				},
+			},
+			RetWidth: 4, RetError: true, Since: "8.5.0", Doc: "ends a repeatable executor", Words: 1,
+			Meaning:      api.Meaning{Annotation: true, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
+			CaptureRules: api.CaptureRules{Modelled: true}, Operand: 1,
+		},
+		{
+			ID: 7031, Name: "aclSetInputTensorAddr", Layer: "aclnn", Return: "aclnnStatus",
+			Params: []api.Param{
+				{
+					Name: "executor", Type: "aclOpExecutor*", Words: 1, Width: 8, Role: 22, Object: "executor",
+					Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1},
+				},
+				{Name: "index", Type: "size_t", Word: 1, Words: 1, Width: 8, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
+				{
+					Name: "tensor", Type: "aclTensor*", Word: 2, Words: 1, Width: 8, Role: 1, Object: "tensor",
+					Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1},
+				},
+				{Name: "addr", Type: "void*", Word: 3, Words: 1, Width: 8, Role: 7, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
+			},
+			RetWidth: 4, RetError: true, Since: "8.5.0", Doc: "changes the address of an argument of a repeatable executor", Words: 4,
+			Meaning:      api.Meaning{Annotation: true, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
+			CaptureRules: api.CaptureRules{Modelled: true}, Operand: 1,
+		},
+		{
+			ID: 7032, Name: "aclSetOutputTensorAddr", Layer: "aclnn", Return: "aclnnStatus",
+			Params: []api.Param{
+				{
+					Name: "executor", Type: "aclOpExecutor*", Words: 1, Width: 8, Role: 22, Object: "executor",
+					Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1},
+				},
+				{Name: "index", Type: "size_t", Word: 1, Words: 1, Width: 8, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
+				{
+					Name: "tensor", Type: "aclTensor*", Word: 2, Words: 1, Width: 8, Role: 1, Object: "tensor",
+					Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1},
+				},
+				{Name: "addr", Type: "void*", Word: 3, Words: 1, Width: 8, Role: 7, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
+			},
+			RetWidth: 4, RetError: true, Since: "8.5.0", Doc: "changes the address of an argument of a repeatable executor", Words: 4,
+			Meaning:      api.Meaning{Annotation: true, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
+			CaptureRules: api.CaptureRules{Modelled: true}, Operand: 1,
+		},
+		{
+			ID: 7033, Name: "aclSetTensorAddr", Layer: "aclnn", Return: "aclnnStatus",
+			Params: []api.Param{
+				{
+					Name: "executor", Type: "aclOpExecutor*", Words: 1, Width: 8, Role: 22, Object: "executor",
+					Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1},
+				},
+				{Name: "index", Type: "size_t", Word: 1, Words: 1, Width: 8, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
+				{
+					Name: "tensor", Type: "aclTensor*", Word: 2, Words: 1, Width: 8, Role: 1, Object: "tensor",
+					Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1},
+				},
+				{Name: "addr", Type: "void*", Word: 3, Words: 1, Width: 8, Role: 7, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
+			},
+			RetWidth: 4, RetError: true, Since: "8.5.0", Doc: "changes the address of an argument of a repeatable executor", Words: 4,
+			Meaning:      api.Meaning{Annotation: true, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
+			CaptureRules: api.CaptureRules{Modelled: true}, Operand: 1,
+		},
+		{
+			ID: 7034, Name: "aclSetDynamicInputTensorAddr", Layer: "aclnn", Return: "aclnnStatus",
+			Params: []api.Param{
+				{
+					Name: "executor", Type: "aclOpExecutor*", Words: 1, Width: 8, Role: 22, Object: "executor",
+					Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1},
+				},
+				{Name: "irIndex", Type: "size_t", Word: 1, Words: 1, Width: 8, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
+				{Name: "relativeIndex", Type: "size_t", Word: 2, Words: 1, Width: 8, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
+				{
+					Name: "tensors", Type: "aclTensorList*", Word: 3, Words: 1, Width: 8, Role: 1, Object: "tensor list",
+					Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1},
+				},
+				{Name: "addr", Type: "void*", Word: 4, Words: 1, Width: 8, Role: 7, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
+			},
+			RetWidth: 4, RetError: true, Since: "8.5.0", Doc: "changes the address of a list element of a repeatable executor", Words: 5,
+			Meaning:      api.Meaning{Annotation: true, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
+			CaptureRules: api.CaptureRules{Modelled: true}, Operand: 1,
+		},
+		{
+			ID: 7035, Name: "aclSetDynamicOutputTensorAddr", Layer: "aclnn", Return: "aclnnStatus",
+			Params: []api.Param{
+				{
+					Name: "executor", Type: "aclOpExecutor*", Words: 1, Width: 8, Role: 22, Object: "executor",
+					Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1},
+				},
+				{Name: "irIndex", Type: "size_t", Word: 1, Words: 1, Width: 8, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
+				{Name: "relativeIndex", Type: "size_t", Word: 2, Words: 1, Width: 8, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
+				{
+					Name: "tensors", Type: "aclTensorList*", Word: 3, Words: 1, Width: 8, Role: 1, Object: "tensor list",
+					Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1},
+				},
+				{Name: "addr", Type: "void*", Word: 4, Words: 1, Width: 8, Role: 7, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
+			},
+			RetWidth: 4, RetError: true, Since: "8.5.0", Doc: "changes the address of a list element of a repeatable executor", Words: 5,
+			Meaning:      api.Meaning{Annotation: true, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
+			CaptureRules: api.CaptureRules{Modelled: true}, Operand: 1,
+		},
+		{
+			ID: 7036, Name: "aclSetDynamicTensorAddr", Layer: "aclnn", Return: "aclnnStatus",
+			Params: []api.Param{
+				{
+					Name: "executor", Type: "aclOpExecutor*", Words: 1, Width: 8, Role: 22, Object: "executor",
+					Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1},
+				},
+				{Name: "irIndex", Type: "size_t", Word: 1, Words: 1, Width: 8, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
+				{Name: "relativeIndex", Type: "size_t", Word: 2, Words: 1, Width: 8, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
+				{
+					Name: "tensors", Type: "aclTensorList*", Word: 3, Words: 1, Width: 8, Role: 1, Object: "tensor list",
+					Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1},
+				},
+				{Name: "addr", Type: "void*", Word: 4, Words: 1, Width: 8, Role: 7, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
+			},
+			RetWidth: 4, RetError: true, Since: "8.5.0", Doc: "changes the address of a list element of a repeatable executor", Words: 5,
+			Meaning:      api.Meaning{Annotation: true, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
+			CaptureRules: api.CaptureRules{Modelled: true}, Operand: 1,
+		},
+		{
+			ID: 7037, Name: "AclSetInputTensorAddr", Layer: "aclnn", Return: "aclnnStatus",
+			Params: []api.Param{
+				{
+					Name: "executor", Type: "aclOpExecutor*", Words: 1, Width: 8, Role: 22, Object: "executor",
+					Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1},
+				},
+				{Name: "index", Type: "size_t", Word: 1, Words: 1, Width: 8, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
+				{
+					Name: "tensor", Type: "aclTensor*", Word: 2, Words: 1, Width: 8, Role: 1, Object: "tensor",
+					Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1},
+				},
+				{Name: "addr", Type: "void*", Word: 3, Words: 1, Width: 8, Role: 7, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
+			},
+			RetWidth: 4, RetError: true, Since: "8.5.0", Doc: "changes the address of an argument of a repeatable executor", Words: 4,
+			Meaning:      api.Meaning{Annotation: true, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
+			CaptureRules: api.CaptureRules{Modelled: true}, Operand: 1,
+		},
+		{
+			ID: 7038, Name: "AclSetOutputTensorAddr", Layer: "aclnn", Return: "aclnnStatus",
+			Params: []api.Param{
+				{
+					Name: "executor", Type: "aclOpExecutor*", Words: 1, Width: 8, Role: 22, Object: "executor",
+					Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1},
+				},
+				{Name: "index", Type: "size_t", Word: 1, Words: 1, Width: 8, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
+				{
+					Name: "tensor", Type: "aclTensor*", Word: 2, Words: 1, Width: 8, Role: 1, Object: "tensor",
+					Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1},
+				},
+				{Name: "addr", Type: "void*", Word: 3, Words: 1, Width: 8, Role: 7, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
+			},
+			RetWidth: 4, RetError: true, Since: "8.5.0", Doc: "changes the address of an argument of a repeatable executor", Words: 4,
+			Meaning:      api.Meaning{Annotation: true, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
+			CaptureRules: api.CaptureRules{Modelled: true}, Operand: 1,
+		},
+		{
+			ID: 7039, Name: "AclSetTensorAddr", Layer: "aclnn", Return: "aclnnStatus",
+			Params: []api.Param{
+				{
+					Name: "executor", Type: "aclOpExecutor*", Words: 1, Width: 8, Role: 22, Object: "executor",
+					Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1},
+				},
+				{Name: "index", Type: "size_t", Word: 1, Words: 1, Width: 8, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
+				{
+					Name: "tensor", Type: "aclTensor*", Word: 2, Words: 1, Width: 8, Role: 1, Object: "tensor",
+					Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1},
+				},
+				{Name: "addr", Type: "void*", Word: 3, Words: 1, Width: 8, Role: 7, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
+			},
+			RetWidth: 4, RetError: true, Since: "8.5.0", Doc: "changes the address of an argument of a repeatable executor", Words: 4,
+			Meaning:      api.Meaning{Annotation: true, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
+			CaptureRules: api.CaptureRules{Modelled: true}, Operand: 1,
+		},
+		{
+			ID: 7040, Name: "AclSetDynamicInputTensorAddr", Layer: "aclnn", Return: "aclnnStatus",
+			Params: []api.Param{
+				{
+					Name: "executor", Type: "aclOpExecutor*", Words: 1, Width: 8, Role: 22, Object: "executor",
+					Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1},
+				},
+				{Name: "irIndex", Type: "size_t", Word: 1, Words: 1, Width: 8, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
+				{Name: "relativeIndex", Type: "size_t", Word: 2, Words: 1, Width: 8, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
+				{
+					Name: "tensors", Type: "aclTensorList*", Word: 3, Words: 1, Width: 8, Role: 1, Object: "tensor list",
+					Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1},
+				},
+				{Name: "addr", Type: "void*", Word: 4, Words: 1, Width: 8, Role: 7, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
+			},
+			RetWidth: 4, RetError: true, Since: "8.5.0", Doc: "changes the address of a list element of a repeatable executor", Words: 5,
+			Meaning:      api.Meaning{Annotation: true, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
+			CaptureRules: api.CaptureRules{Modelled: true}, Operand: 1,
+		},
+		{
+			ID: 7041, Name: "AclSetDynamicOutputTensorAddr", Layer: "aclnn", Return: "aclnnStatus",
+			Params: []api.Param{
+				{
+					Name: "executor", Type: "aclOpExecutor*", Words: 1, Width: 8, Role: 22, Object: "executor",
+					Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1},
+				},
+				{Name: "irIndex", Type: "size_t", Word: 1, Words: 1, Width: 8, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
+				{Name: "relativeIndex", Type: "size_t", Word: 2, Words: 1, Width: 8, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
+				{
+					Name: "tensors", Type: "aclTensorList*", Word: 3, Words: 1, Width: 8, Role: 1, Object: "tensor list",
+					Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1},
+				},
+				{Name: "addr", Type: "void*", Word: 4, Words: 1, Width: 8, Role: 7, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
+			},
+			RetWidth: 4, RetError: true, Since: "8.5.0", Doc: "changes the address of a list element of a repeatable executor", Words: 5,
+			Meaning:      api.Meaning{Annotation: true, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
+			CaptureRules: api.CaptureRules{Modelled: true}, Operand: 1,
+		},
+		{
+			ID: 7042, Name: "AclSetDynamicTensorAddr", Layer: "aclnn", Return: "aclnnStatus",
+			Params: []api.Param{
+				{
+					Name: "executor", Type: "aclOpExecutor*", Words: 1, Width: 8, Role: 22, Object: "executor",
+					Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1},
+				},
+				{Name: "irIndex", Type: "size_t", Word: 1, Words: 1, Width: 8, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
+				{Name: "relativeIndex", Type: "size_t", Word: 2, Words: 1, Width: 8, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
+				{
+					Name: "tensors", Type: "aclTensorList*", Word: 3, Words: 1, Width: 8, Role: 1, Object: "tensor list",
+					Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1},
+				},
+				{Name: "addr", Type: "void*", Word: 4, Words: 1, Width: 8, Role: 7, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
+			},
+			RetWidth: 4, RetError: true, Since: "8.5.0", Doc: "changes the address of a list element of a repeatable executor", Words: 5,
+			Meaning:      api.Meaning{Annotation: true, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
+			CaptureRules: api.CaptureRules{Modelled: true}, Operand: 1,
+		},
+		{
+			ID: 7043, Name: "aclDumpOpTensors", Layer: "aclnn", Return: "aclnnStatus",
+			Params: []api.Param{
+				{Name: "opType", Type: "const char*", Words: 1, Width: 8, Role: 16, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
+				{
+					Name: "opName", Type: "const char*", Word: 1, Words: 1, Width: 8, Role: 16, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1},
+				},
+				{
+					Name: "tensors", Type: "aclTensor**", Word: 2, Words: 1, Width: 8, Role: 11,
+					Memory: api.Memory{Size: api.Size{Unit: 8, Pitch: -1, Stored: true}, ItemSizes: -1, ItemCount: -1}, ParamReplay: api.ParamReplay{Addresses: true},
+				},
+				{Name: "inputTensorNum", Type: "size_t", Word: 3, Words: 1, Width: 8, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
+				{Name: "outputTensorNum", Type: "size_t", Word: 4, Words: 1, Width: 8, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
+				{
+					Name: "stream", Type: "aclrtStream", Word: 5, Words: 1, Width: 8, Role: 1, Object: "stream",
+					Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1},
+				},
+			},
+			RetWidth: 4, RetError: true, Since: "9.0.0", Doc: "dumps tensors on a stream", Words: 6,
+			Meaning:      api.Meaning{Annotation: true, Entry: -1, Selects: -1, Device: -1, Stream: 5, Event: -1, Graph: -1, Names: -1},
+			CaptureRules: api.CaptureRules{Modelled: true}, Operand: 1,
+		},
+		{
+			ID: 7044, Name: "aclnnInit", Layer: "aclnn", Return: "aclnnStatus",
+			Params:   []api.Param{{Name: "configPath", Type: "const char*", Words: 1, Width: 8, Role: 17, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}}},
+			RetWidth: 4, RetError: true, Since: "8.5.0", Doc: "opens the operator libraries", Words: 1,
+			Meaning:      api.Meaning{Annotation: true, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
+			CaptureRules: api.CaptureRules{Modelled: true}, Operand: 1,
+		},
+		{
+			ID: 7045, Name: "aclnnFinalize", Layer: "aclnn", Return: "aclnnStatus", RetWidth: 4, RetError: true, Since: "8.5.0",
+			Doc:          "closes the operator libraries",
+			Meaning:      api.Meaning{Annotation: true, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
+			CaptureRules: api.CaptureRules{Modelled: true}, Operand: 1,
+		},
+		{
+			ID: 7046, Name: "InitHugeMemThreadLocal", Layer: "aclnn", Return: "int",
+			Params: []api.Param{
+				{Name: "unused", Type: "void*", Words: 1, Width: 8, Role: 22, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
+				{Name: "shared", Type: "bool", Word: 1, Words: 1, Width: 1, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
+			},
+			RetWidth: 4, Since: "8.5.0", Doc: "opens the thread's pool of memory for executors", Words: 2,
+			Meaning:      api.Meaning{Annotation: true, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
+			CaptureRules: api.CaptureRules{Modelled: true}, Operand: 1,
+		},
+		{
+			ID: 7047, Name: "UnInitHugeMemThreadLocal", Layer: "aclnn", Return: "void",
+			Params: []api.Param{
+				{Name: "unused", Type: "void*", Words: 1, Width: 8, Role: 22, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
+				{Name: "shared", Type: "bool", Word: 1, Words: 1, Width: 1, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
+			},
+			RetVoid: true, Since: "8.5.0", Doc: "closes the thread's pool of memory for executors", Words: 2,
+			Meaning:      api.Meaning{Annotation: true, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
+			CaptureRules: api.CaptureRules{Modelled: true}, Operand: 1,
+		},
+		{
+			ID: 7048, Name: "ReleaseHugeMem", Layer: "aclnn", Return: "void",
+			Params: []api.Param{
+				{Name: "unused", Type: "void*", Words: 1, Width: 8, Role: 22, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
+				{Name: "shared", Type: "bool", Word: 1, Words: 1, Width: 1, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
+			},
+			RetVoid: true, Since: "8.5.0", Doc: "gives the pool's memory back", Words: 2,
+			Meaning:      api.Meaning{Annotation: true, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
+			CaptureRules: api.CaptureRules{Modelled: true}, Operand: 1,
+		},
+		{
+			ID: 7049, Name: "InitPTACacheThreadLocal", Layer: "aclnn", Return: "void", RetVoid: true, Since: "8.5.0",
+			Doc:          "opens a look-up of an executor on this thread",
+			Meaning:      api.Meaning{Annotation: true, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
+			CaptureRules: api.CaptureRules{Modelled: true}, Operand: 1,
+		},
+		{
+			ID: 7050, Name: "UnInitPTACacheThreadLocal", Layer: "aclnn", Return: "void", RetVoid: true, Since: "8.5.0",
+			Doc:          "closes the look-up of an executor on this thread",
+			Meaning:      api.Meaning{Annotation: true, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
+			CaptureRules: api.CaptureRules{Modelled: true}, Operand: 1,
+		},
+		{
+			ID: 7051, Name: "SetPTAHashKey", Layer: "aclnn", Return: "void",
+			Params:  []api.Param{{Name: "hash", Type: "uint64_t", Words: 1, Width: 8, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}}},
+			RetVoid: true, Since: "8.5.0", Doc: "sets the key of the next operator; 0 for one that is not kept", Words: 1,
+			Meaning:      api.Meaning{Annotation: true, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
+			CaptureRules: api.CaptureRules{Modelled: true}, Operand: 1,
+		},
+		{
+			ID: 7052, Name: "SetPTACacheHashKey", Layer: "aclnn", Return: "void",
+			Params: []api.Param{
+				{
+					Name: "key", Type: "uint8_t*", Words: 1, Width: 8, Role: 11,
+					Memory: api.Memory{Size: api.Size{Unit: 1, Mul: []byte{1}, Pitch: -1}, ItemSizes: -1, ItemCount: -1},
+				},
+				{Name: "size", Type: "size_t", Word: 1, Words: 1, Width: 8, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
+			},
+			RetVoid: true, Since: "8.5.0", Doc: "sets the key of the next operator; null for one that is not kept", Words: 2,
+			Meaning:      api.Meaning{Annotation: true, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
+			CaptureRules: api.CaptureRules{Modelled: true}, Operand: 1,
+		},
+		{
+			ID: 7053, Name: "AddTensorAddrToCachedList", Layer: "aclnn", Return: "void",
+			Params:  []api.Param{{Name: "addr", Type: "void*", Words: 1, Width: 8, Role: 7, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}}},
+			RetVoid: true, Since: "8.5.0", Doc: "adds the address of the next tensor argument's storage", Words: 1,
+			Meaning:      api.Meaning{Annotation: true, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
+			CaptureRules: api.CaptureRules{Modelled: true}, Operand: 4,
+		},
+		{
+			ID: 7054, Name: "PTAGetExecCache", Layer: "aclnn", Return: "aclOpExecutor*",
+			Params: []api.Param{
+				{Name: "hash", Type: "uint64_t", Words: 1, Width: 8, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
+				{
+					Name: "workspaceSize", Type: "uint64_t*", Word: 1, Words: 1, Width: 8, Role: 18,
+					Memory: api.Memory{Size: api.Size{Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1}, ParamReplay: api.ParamReplay{Volatile: true},
+				},
+			},
+			RetWidth: 8, Since: "8.5.0", Doc: "looks an executor up; null if none is kept", Words: 2,
+			Meaning:      api.Meaning{Ret: 22, RetObject: "executor", Annotation: true, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
+			CaptureRules: api.CaptureRules{Modelled: true}, Operand: 5,
+		},
+		{
+			ID: 7055, Name: "PTAFindExecCache", Layer: "aclnn", Return: "aclOpExecutor*",
+			Params: []api.Param{
+				{
+					Name: "key", Type: "uint8_t*", Words: 1, Width: 8, Role: 11,
+					Memory: api.Memory{Size: api.Size{Unit: 1, Mul: []byte{1}, Pitch: -1}, ItemSizes: -1, ItemCount: -1},
+				},
+				{Name: "size", Type: "size_t", Word: 1, Words: 1, Width: 8, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}},
+				{
+					Name: "workspaceSize", Type: "uint64_t*", Word: 2, Words: 1, Width: 8, Role: 18,
+					Memory: api.Memory{Size: api.Size{Pitch: -1}, Elem: 8, ItemSizes: -1, ItemCount: -1}, ParamReplay: api.ParamReplay{Volatile: true},
+				},
+			},
+			RetWidth: 8, Since: "8.5.0", Doc: "looks an executor up; null if none is kept", Words: 3,
+			Meaning:      api.Meaning{Ret: 22, RetObject: "executor", Annotation: true, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
+			CaptureRules: api.CaptureRules{Modelled: true}, Operand: 5,
+		},
+		{
+			ID: 7056, Name: "CanUsePTACache", Layer: "aclnn", Return: "bool",
+			Params:   []api.Param{{Name: "name", Type: "const char*", Words: 1, Width: 8, Role: 16, Memory: api.Memory{Size: api.Size{Pitch: -1}, ItemSizes: -1, ItemCount: -1}}},
+			RetWidth: 1, Since: "8.5.0", Doc: "asks whether an executor of this operator can be kept now", Words: 1,
+			Meaning:      api.Meaning{Annotation: true, Entry: -1, Selects: -1, Device: -1, Stream: -1, Event: -1, Graph: -1, Names: -1},
+			CaptureRules: api.CaptureRules{Modelled: true}, Operand: 1,
+		},
 	},
 	Enums: []api.Enum{
 		{
@@ -15262,6 +16084,21 @@ var Model = (&api.Model{
 		{Type: "mstxMemHeapUsageType", Values: []api.EnumValue{{Name: "MSTX_MEM_HEAP_USAGE_TYPE_SUB_ALLOCATOR"}}},
 		{Type: "mstxMemType", Values: []api.EnumValue{{Name: "MSTX_MEM_TYPE_VIRTUAL_ADDRESS"}}},
 		{Type: "mstxMemRegionRefType", Values: []api.EnumValue{{Name: "MSTX_MEM_REGION_REF_TYPE_POINTER"}, {Name: "MSTX_MEM_REGION_REF_TYPE_HANDLE", Value: 1}}},
+		{
+			Type: "aclnnStatus",
+			Values: []api.EnumValue{
+				{Name: "ACLNN_SUCCESS"},
+				{Name: "ACLNN_ERR_PARAM_NULLPTR", Value: 161001},
+				{Name: "ACLNN_ERR_PARAM_INVALID", Value: 161002},
+				{Name: "ACLNN_ERR_RUNTIME_ERROR", Value: 361001},
+				{Name: "ACLNN_ERR_INNER", Value: 561000},
+				{Name: "ACLNN_ERR_INNER_INFERSHAPE_ERROR", Value: 561001},
+				{Name: "ACLNN_ERR_INNER_TILING_ERROR", Value: 561002},
+				{Name: "ACLNN_ERR_INNER_FIND_KERNEL_ERROR", Value: 561003},
+				{Name: "ACLNN_ERR_INNER_CREATE_EXECUTOR", Value: 561101},
+				{Name: "ACLNN_ERR_INNER_NULLPTR", Value: 561103},
+			},
+		},
 	},
 	Layouts: []api.Layout{
 		{
@@ -15540,6 +16377,16 @@ var Model = (&api.Model{
 		{Name: "HCCL_E_OPRETRY_FAIL", Value: 23},
 		{Name: "HCCL_E_OOM", Value: 24},
 		{Name: "HCCL_E_IN_STATUS", Value: 1041},
+		{Name: "ACLNN_SUCCESS"},
+		{Name: "ACLNN_ERR_PARAM_NULLPTR", Value: 161001},
+		{Name: "ACLNN_ERR_PARAM_INVALID", Value: 161002},
+		{Name: "ACLNN_ERR_RUNTIME_ERROR", Value: 361001},
+		{Name: "ACLNN_ERR_INNER", Value: 561000},
+		{Name: "ACLNN_ERR_INNER_INFERSHAPE_ERROR", Value: 561001},
+		{Name: "ACLNN_ERR_INNER_TILING_ERROR", Value: 561002},
+		{Name: "ACLNN_ERR_INNER_FIND_KERNEL_ERROR", Value: 561003},
+		{Name: "ACLNN_ERR_INNER_CREATE_EXECUTOR", Value: 561101},
+		{Name: "ACLNN_ERR_INNER_NULLPTR", Value: 561103},
 	},
 	Declared: []string{
 		"aclCreateGraphDumpOpt",

@@ -75,7 +75,7 @@ func (a *app) attachCmd() *cobra.Command {
 	f.StringVar(&o.Capture.Library, "library", "", "`FILE`: runtime library, if it has an unusual name")
 	apiFlag(f, &apiName)
 	payloadFlag(f, &o.Options)
-	choose(f, &operators, "operators", "`LEVEL`: operators: names, none", "names", "none")
+	choose(f, &operators, "operators", "`LEVEL`: names, none", "names", "none")
 	explain(f, "operators", operatorNames)
 	f.BoolVar(&o.Sample, "sample", false, "skip and count calls before any is lost")
 	explain(f, "sample", "If the recorder is too slow, only some calls are recorded, and the skipped calls are counted.")

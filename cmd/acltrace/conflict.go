@@ -12,6 +12,7 @@ import (
 // conflicts words the conflicts of options in terms of flags. VALUE stands for the value of the error.
 var conflicts = map[record.Conflict]string{
 	record.DeviceTimeWithoutShim: "--device-time needs --probe shim: eBPF can't put events on the program's streams",
+	record.OperandsWithoutShim:   "--operators all needs --probe shim: probes at the end of so many calls are slow",
 	record.ShapesWithoutShim:     "--operators shapes needs --probe shim: a probe in the kernel changes no answers of the runtime",
 	record.MarksWithoutShim:      "--framework-marks needs --probe shim: the framework decides at its start whether it makes marks",
 	record.BlockWithoutShim:      "--policy block needs --probe shim: a probe in the kernel can't wait for the recorder; a larger --ring-size loses fewer calls",

@@ -62,9 +62,10 @@ func (r *recordFlags) content(f *pflag.FlagSet) {
 	explain(f, "device-time", "By default a task's time is a bracket from its call to the wait for it. With this flag, an event before and after "+
 		"the task measures its time on the device. all measures each task. N measures one task in N at random. TIME, for example 5ms, measures a task of each "+
 		"thread in every 5 ms.")
-	choose(f, &r.operators, "operators", "`LEVEL`: operators: names, shapes, none", "names", "shapes", "none")
+	choose(f, &r.operators, "operators", "`LEVEL`: names, shapes, all, none", "names", "shapes", "all", "none")
 	explain(f, "operators", operatorNames+" shapes adds "+
-		"the kernel type, the data types and the shapes of the tensors of each launch, with CANN 8.5 or newer and the shim: it tells operators that the runtime wants them.")
+		"the kernel type, the data types and the shapes of the tensors of each launch, with CANN 8.5 or newer and the shim: it tells operators that the runtime wants them. "+
+		"all adds the calls that make the operators' arguments, with the shim: tensors with addresses and strides, scalars, and look-ups of kept executors, about 27 calls an operator.")
 	f.BoolVar(&r.Capture.NoTaskIDs, "no-task-ids", false, "do not query the runtime's id of each task")
 	explain(f, "no-task-ids", "Saves a query per launch. Ids connect calls with the tasks in the runtime's logs.")
 }
@@ -151,7 +152,7 @@ func (r *recordFlags) program(c *cobra.Command) {
 }
 
 // operatorLevels are the values of --operators.
-var operatorLevels = map[string]record.Operators{"names": record.OperatorNames, "shapes": record.OperatorShapes, "none": record.NoOperators}
+var operatorLevels = map[string]record.Operators{"names": record.OperatorNames, "shapes": record.OperatorShapes, "all": record.OperatorsAll, "none": record.NoOperators}
 
 // parse checks the flags and sets the options. program is the program to record, "" if unknown.
 func (r *recordFlags) parse(c *cobra.Command, program string) error {

@@ -42,6 +42,7 @@ const (
 	OperatorNames  Operators = iota // their boundaries, with names; descriptions where the runtime wants them, in captured graphs
 	NoOperators                     // descriptions where the runtime wants them
 	OperatorShapes                  // as OperatorNames, and a description of each launch: the shim tells operators that the runtime wants it
+	OperatorsAll                    // as OperatorNames, and the calls that make their arguments
 )
 
 // Calls selects what the shim records of each call, apart from payloads.

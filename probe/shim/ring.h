@@ -57,7 +57,7 @@ enum { REC_CALL = 1, REC_PAYLOAD = 2, REC_LOST = 3, REC_PAD = 4, REC_BEGIN = 5, 
 enum { STATE_ENTERED = 1, STATE_DONE = 2, STATE_ABANDONED = 3 };
 enum { PASSED_FREE = 0, PASSED_BUSY = 1, PASSED_NAMED = 2 };
 /* SHAPES: also descriptions that the runtime does not want. */
-enum operators { OPERATORS_NAMES = 0, OPERATORS_NONE = 1, OPERATORS_SHAPES = 2 };
+enum operators { OPERATORS_NAMES = 0, OPERATORS_NONE = 1, OPERATORS_SHAPES = 2, OPERATORS_ALL = 3 };
 /* EARLY: for a payload, the copy may read the memory later, after a change; for a result, a later copy to the same memory may have replaced it. */
 enum { PIECE_OUT = 1, PIECE_BYTES = 2, PIECE_FAR = 4, PIECE_EARLY = 8 };
 

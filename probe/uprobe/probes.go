@@ -240,7 +240,7 @@ func (u *Probes) wanted() ([]*api.Func, error) {
 	if u.opts.Functions == nil {
 		for i := range u.model.Funcs {
 			f := &u.model.Funcs[i]
-			if f.Modelled && !f.HostCallback && (!f.EntryMark() || u.marks()) && f.Form == nil && u.readable(f) == nil {
+			if f.Modelled && !f.HostCallback && f.Operand == api.NoOperand && (!f.EntryMark() || u.marks()) && f.Form == nil && u.readable(f) == nil {
 				want = append(want, f)
 			}
 		}

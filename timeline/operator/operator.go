@@ -24,6 +24,8 @@ type Mark struct {
 	At      int64 // nanoseconds since the trace began
 	// Executor is 0 if it is unknown. The end of a phase one has the executor that the phase made.
 	Executor uint64
+	// Operands is the caller's number for the arguments that the program made for a phase one, 0 if they are unknown.
+	Operands int32
 }
 
 // Phase is a part of an operator.
@@ -53,6 +55,8 @@ type Part struct {
 	Open     bool   // To is the end of the trace: the trace shows no end
 	// One is the call that begins the phase one of a phase two, NoCall if the trace has none: the executor comes from a cache.
 	One uint64
+	// Operands is that of its phase one, or of the kept executor.
+	Operands int32
 
 	generated bool // no mark ends it
 }
@@ -94,8 +98,9 @@ type executor struct {
 
 // made is the phase one that made an executor.
 type made struct {
-	name string
-	call uint64
+	name     string
+	call     uint64 // NoCall for a kept executor
+	operands int32
 }
 
 // Apply takes the next mark. It returns the part that begins with it, nil for none, valid until the next mark.
@@ -107,7 +112,7 @@ func (o *Operators) Apply(m *Mark) (begun *Part) {
 	key := executor{m.Process, m.Executor}
 	switch m.Kind {
 	case api.OperatorPhaseOne:
-		return o.begin(m, Part{Name: m.Name, Phase: One, One: NoCall})
+		return o.begin(m, Part{Name: m.Name, Phase: One, One: NoCall, Operands: m.Operands})
 	case api.OperatorInner:
 		return o.begin(m, Part{Name: m.Name, Phase: Inner, Executor: m.Executor, One: NoCall})
 	case api.OperatorPhaseTwo:
@@ -118,7 +123,7 @@ func (o *Operators) Apply(m *Mark) (begun *Part) {
 		}
 		o.end(m.Thread, m.At)
 	case api.GeneratedPhaseOne:
-		return o.begin(m, Part{Name: m.Name, Phase: One, One: NoCall, generated: true})
+		return o.begin(m, Part{Name: m.Name, Phase: One, One: NoCall, Operands: m.Operands, generated: true})
 	case api.GeneratedWorkspace:
 		if p := o.innermost(m.Thread); p != nil && p.Phase == One && p.generated {
 			p.Executor = m.Executor
@@ -136,13 +141,30 @@ func (o *Operators) Apply(m *Mark) (begun *Part) {
 	return nil
 }
 
-// second returns the phase two of an executor.
+// second returns the phase two of an executor, and forgets the executor: another thread may get one with the same address before this phase ends.
 func (o *Operators) second(key executor, name string) Part {
 	p := Part{Name: name, Phase: Two, Executor: key.pointer, One: NoCall}
-	if m, ok := o.executors[key]; ok && (name == "" || m.name == name) {
-		p.Name, p.One = m.name, m.call
+	m, ok := o.executors[key]
+	delete(o.executors, key)
+	switch {
+	case ok && m.call == NoCall:
+		p.Operands = m.operands
+	case ok && (name == "" || m.name == name):
+		p.Name, p.One, p.Operands = m.name, m.call, m.operands
 	}
 	return p
+}
+
+// Keep says which operands an executor has that a framework kept and found again.
+func (o *Operators) Keep(process uint32, pointer uint64, operands int32) {
+	o.made(executor{process, pointer}, made{call: NoCall, operands: operands})
+}
+
+func (o *Operators) made(key executor, m made) {
+	if o.executors == nil || len(o.executors) == maxExecutors {
+		o.executors = map[executor]made{}
+	}
+	o.executors[key] = m
 }
 
 func (o *Operators) begin(m *Mark, p Part) *Part {
@@ -176,15 +198,8 @@ func (o *Operators) end(thread uint32, at int64) {
 		return
 	}
 	p.To = at
-	key := executor{p.Process, p.Executor}
-	switch {
-	case p.Phase == One && p.Executor != 0:
-		if o.executors == nil || len(o.executors) == maxExecutors {
-			o.executors = map[executor]made{}
-		}
-		o.executors[key] = made{p.Name, p.Call}
-	case p.Phase == Two:
-		delete(o.executors, key)
+	if p.Phase == One && p.Executor != 0 {
+		o.made(executor{p.Process, p.Executor}, made{p.Name, p.Call, p.Operands})
 	}
 	if p.loose() {
 		o.loose--

@@ -17,6 +17,7 @@ type model struct {
 	include  string   // name by which C code includes the header of a layer
 	trim     []string // see runtime.Trim
 	upper    *model   // first layer of a model of all layers, or the layer of a further header
+	first    *model   // first layer, whose types and functions a layer above the runtime uses; nil for the others
 	further  []*model // headers with functions that no layer has
 	layers   []*model
 	structs  []structType
@@ -49,7 +50,8 @@ type layer struct {
 	Unsupported  string   // error code for a missing function
 	Composite    bool     // see api.Meaning, as the next two
 	Annotation   bool
-	Marks        bool // see api.Layer
+	Marks        bool // see api.Layer, as the next one
+	Operands     bool
 	HostCallback bool `yaml:"host_callback"`
 	Simulated    bool // the simulator has the functions
 }
@@ -159,6 +161,9 @@ func (m *model) size(ctype string) int {
 	}
 	if s := m.structByName(ctype); s != nil {
 		return s.size
+	}
+	if m.first != nil {
+		return m.first.size(ctype)
 	}
 	return 0
 }

@@ -227,10 +227,17 @@ var lessRE = regexp.MustCompile(`^\(([A-Za-z_][A-Za-z0-9_]*)-([0-9]+)\)$`)
 var queryRE = regexp.MustCompile(`^([A-Za-z_][A-Za-z0-9_]*)\(([A-Za-z_][A-Za-z0-9_]*)\)$`)
 
 // factor returns the C expression for a size factor that is neither a number nor a parameter: `param.field`, `(a+b)`,
-// `(a-N)`, or `Query(param)`, a library function that stores a uint32_t for a handle. It returns "" for other factors.
+// `(a-N)`, or `Query(param)`, a library function that stores a uint32_t for a
+// handle or returns a size_t for a value. It returns "" for other factors.
 func (m *model) factor(f *api.Func, t string) (string, error) {
 	if g := queryRE.FindStringSubmatch(t); g != nil {
 		q := m.find(g[1])
+		if q == nil && m.first != nil {
+			q = m.first.find(g[1])
+		}
+		if f.Param(g[2]) >= 0 && q != nil && len(q.Params) == 1 && q.Return == "size_t" {
+			return fmt.Sprintf("%s(%s)", g[1], g[2]), nil
+		}
 		if f.Param(g[2]) < 0 || q == nil || len(q.Params) != 2 || q.Params[1].Type != "uint32_t*" {
 			return "", fmt.Errorf("size: %s is no question about a parameter", t)
 		}

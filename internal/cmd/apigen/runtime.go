@@ -116,7 +116,9 @@ func loadRuntime(root, name string) (*runtime, error) {
 		if m.include = m.Name + "_gen.h"; i == 0 {
 			m.include = r.Header
 		}
-		m.trim = r.Trim
+		if m.trim = r.Trim; i > 0 {
+			m.first = ms[0]
+		}
 		if err := m.load(l.IDs); err != nil {
 			return nil, err
 		}

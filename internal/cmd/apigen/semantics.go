@@ -56,6 +56,7 @@ type semantics struct {
 	Edit     api.Edit
 	Range    api.Range
 	Operator api.OperatorMark
+	Operand  api.Operand
 	Shares   api.Share
 	Stack    api.Stack
 
@@ -117,7 +118,7 @@ func (m *model) loadSemantics() error {
 // describe sets the layer and the fields of functions that follow from it.
 func (m *model) describe(doc *document) {
 	m.layer = doc.Layer
-	m.Layers = []api.Layer{{Name: m.Name, Libraries: doc.Layer.Libraries, Composite: doc.Layer.Composite, Marks: doc.Layer.Marks, Errors: doc.Layer.Errors}}
+	m.Layers = []api.Layer{{Name: m.Name, Libraries: doc.Layer.Libraries, Composite: doc.Layer.Composite, Marks: doc.Layer.Marks, Operands: doc.Layer.Operands, Errors: doc.Layer.Errors}}
 	m.aliases, m.performs, m.others, m.alone, m.Inert = doc.Aliases, doc.Performs, doc.Others, doc.Alone, doc.Inert
 	for i := range m.Funcs {
 		f := &m.Funcs[i]
@@ -319,6 +320,9 @@ func (m *model) apply(f *api.Func, s *semantics) error {
 	f.Task, f.Sync, f.Capture, f.Edit, f.Range, f.Shares, f.Stack = s.Task, s.Sync, s.Capture, s.Edit, s.Range, s.Shares, s.Stack
 	if f.Operator = s.Operator; m.layer.Marks != f.EntryMark() || f.EntryMark() && (!f.RetVoid || f.Words > mostMarkWords) {
 		return errors.New("operator: want a mark for each function in a layer of marks, without a result and with few words")
+	}
+	if f.Operand = s.Operand; m.layer.Operands && f.Operand == api.NoOperand {
+		f.Operand = api.OtherOperand
 	}
 	for _, step := range []func(*api.Func, *semantics) error{m.applyRelated, m.applyParams, m.applyPlaces} {
 		if err := step(f, s); err != nil {

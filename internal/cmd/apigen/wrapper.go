@@ -441,12 +441,16 @@ func (c *wrapper) protocol() protocol {
 // body writes the rest of the wrapper from the collected statements.
 func (c *wrapper) body() {
 	m, w, f := c.m, c.w, c.f
+	quiet := "shim_quiet()"
+	if f.Operand != api.NoOperand {
+		quiet += " || shim_control->operators != OPERATORS_ALL"
+	}
 	switch {
 	case m.always(f):
 	case f.RetVoid:
-		w.f("\tif (shim_quiet()) {\n\t\treal(%s);\n\t\treturn;\n\t}", cArgs(f))
+		w.f("\tif (%s) {\n\t\treal(%s);\n\t\treturn;\n\t}", quiet, cArgs(f))
 	default:
-		w.f("\tif (shim_quiet())\n\t\treturn real(%s);", cArgs(f))
+		w.f("\tif (%s)\n\t\treturn real(%s);", quiet, cArgs(f))
 	}
 	m.words(w, f, "w")
 	for _, l := range c.objects.leaves {

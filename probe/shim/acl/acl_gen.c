@@ -6,6 +6,7 @@
 #include "rt_gen.h"
 #include "hccl_gen.h"
 #include "mstx_gen.h"
+#include "aclnn_gen.h"
 #include "inject.h"
 #include "shim.h"
 
@@ -36512,6 +36513,2574 @@ static void inject_mstxMemRegionsUnregister(mstxDomainHandle_t domain, const mst
 
 const uint16_t shim_hostFunction = 4001;
 
+static inline __attribute__((always_inline)) aclTensor *wrap_aclCreateTensor(const int64_t *viewDims, uint64_t viewDimsNum, aclDataType dataType, const int64_t *stride, int64_t offset, aclFormat format, const int64_t *storageDims, uint64_t storageDimsNum, void *tensorData, struct shim_target *target)
+{
+	aclTensor *(*real)(const int64_t *viewDims, uint64_t viewDimsNum, aclDataType dataType, const int64_t *stride, int64_t offset, aclFormat format, const int64_t *storageDims, uint64_t storageDimsNum, void *tensorData) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return 0;
+	if (shim_quiet() || shim_control->operators != OPERATORS_ALL)
+		return real(viewDims, viewDimsNum, dataType, stride, offset, format, storageDims, storageDimsNum, tensorData);
+	uint64_t w[9];
+	w[0] = (uint64_t)(uintptr_t)viewDims;
+	w[1] = (uint64_t)viewDimsNum;
+	w[2] = (uint64_t)(uint32_t)dataType;
+	w[3] = (uint64_t)(uintptr_t)stride;
+	w[4] = (uint64_t)offset;
+	w[5] = (uint64_t)(uint32_t)format;
+	w[6] = (uint64_t)(uintptr_t)storageDims;
+	w[7] = (uint64_t)storageDimsNum;
+	w[8] = (uint64_t)(uintptr_t)tensorData;
+	struct shim_call c;
+	if (!shim_enter(&c, 7001, w, 9, 0)) {
+		aclTensor *ret = real(viewDims, viewDimsNum, dataType, stride, offset, format, storageDims, storageDimsNum, tensorData);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	aclTensor *ret = real(viewDims, viewDimsNum, dataType, stride, offset, format, storageDims, storageDimsNum, tensorData);
+	shim_return(&c, (uint64_t)(uintptr_t)ret);
+	bool ok = true;
+	shim_in(&c, 0, viewDims, 8ULL * (uint64_t)viewDimsNum, ok);
+	shim_in(&c, 3, stride, 8ULL * (uint64_t)viewDimsNum, ok);
+	shim_in(&c, 6, storageDims, 8ULL * (uint64_t)storageDimsNum, ok);
+	shim_exit(&c);
+	if (ok) {
+		shim_large(c.seq, 0, 0, viewDims, 8ULL * (uint64_t)viewDimsNum);
+		shim_large(c.seq, 3, 0, stride, 8ULL * (uint64_t)viewDimsNum);
+		shim_large(c.seq, 6, 0, storageDims, 8ULL * (uint64_t)storageDimsNum);
+	}
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_aclCreateTensor = {NULL, "aclCreateTensor"};
+static SHIM_BODY aclTensor *main_aclCreateTensor(const int64_t *viewDims, uint64_t viewDimsNum, aclDataType dataType, const int64_t *stride, int64_t offset, aclFormat format, const int64_t *storageDims, uint64_t storageDimsNum, void *tensorData)
+{
+	return wrap_aclCreateTensor(viewDims, viewDimsNum, dataType, stride, offset, format, storageDims, storageDimsNum, tensorData, &target_aclCreateTensor);
+}
+
+SHIM_ENTRY(aclCreateTensor, main_aclCreateTensor);
+
+static __attribute__((noinline, cold)) aclTensor *other_aclCreateTensor(const int64_t *viewDims, uint64_t viewDimsNum, aclDataType dataType, const int64_t *stride, int64_t offset, aclFormat format, const int64_t *storageDims, uint64_t storageDimsNum, void *tensorData, struct shim_target *target)
+{
+	return wrap_aclCreateTensor(viewDims, viewDimsNum, dataType, stride, offset, format, storageDims, storageDimsNum, tensorData, target);
+}
+
+static struct shim_target second_aclCreateTensor = {NULL, "aclCreateTensor"};
+static aclTensor *copy_aclCreateTensor(const int64_t *viewDims, uint64_t viewDimsNum, aclDataType dataType, const int64_t *stride, int64_t offset, aclFormat format, const int64_t *storageDims, uint64_t storageDimsNum, void *tensorData)
+{
+	return other_aclCreateTensor(viewDims, viewDimsNum, dataType, stride, offset, format, storageDims, storageDimsNum, tensorData, &second_aclCreateTensor);
+}
+
+static inline __attribute__((always_inline)) aclScalar *wrap_aclCreateScalar(void *value, aclDataType dataType, struct shim_target *target)
+{
+	aclScalar *(*real)(void *value, aclDataType dataType) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return 0;
+	if (shim_quiet() || shim_control->operators != OPERATORS_ALL)
+		return real(value, dataType);
+	uint64_t w[2];
+	w[0] = (uint64_t)(uintptr_t)value;
+	w[1] = (uint64_t)(uint32_t)dataType;
+	struct shim_call c;
+	if (!shim_enter(&c, 7002, w, 2, 0)) {
+		aclScalar *ret = real(value, dataType);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	aclScalar *ret = real(value, dataType);
+	shim_return(&c, (uint64_t)(uintptr_t)ret);
+	bool ok = true;
+	if (ok)
+		shim_in(&c, 0, value, aclDataTypeSize(dataType), ok);
+	shim_exit(&c);
+	if (ok) {
+		shim_large(c.seq, 0, 0, value, aclDataTypeSize(dataType));
+	}
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_aclCreateScalar = {NULL, "aclCreateScalar"};
+static SHIM_BODY aclScalar *main_aclCreateScalar(void *value, aclDataType dataType)
+{
+	return wrap_aclCreateScalar(value, dataType, &target_aclCreateScalar);
+}
+
+SHIM_ENTRY(aclCreateScalar, main_aclCreateScalar);
+
+static __attribute__((noinline, cold)) aclScalar *other_aclCreateScalar(void *value, aclDataType dataType, struct shim_target *target)
+{
+	return wrap_aclCreateScalar(value, dataType, target);
+}
+
+static struct shim_target second_aclCreateScalar = {NULL, "aclCreateScalar"};
+static aclScalar *copy_aclCreateScalar(void *value, aclDataType dataType)
+{
+	return other_aclCreateScalar(value, dataType, &second_aclCreateScalar);
+}
+
+static inline __attribute__((always_inline)) aclIntArray *wrap_aclCreateIntArray(const int64_t *value, uint64_t size, struct shim_target *target)
+{
+	aclIntArray *(*real)(const int64_t *value, uint64_t size) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return 0;
+	if (shim_quiet() || shim_control->operators != OPERATORS_ALL)
+		return real(value, size);
+	uint64_t w[2];
+	w[0] = (uint64_t)(uintptr_t)value;
+	w[1] = (uint64_t)size;
+	struct shim_call c;
+	if (!shim_enter(&c, 7003, w, 2, 0)) {
+		aclIntArray *ret = real(value, size);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	aclIntArray *ret = real(value, size);
+	shim_return(&c, (uint64_t)(uintptr_t)ret);
+	bool ok = true;
+	shim_in(&c, 0, value, 8ULL * (uint64_t)size, ok);
+	shim_exit(&c);
+	if (ok) {
+		shim_large(c.seq, 0, 0, value, 8ULL * (uint64_t)size);
+	}
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_aclCreateIntArray = {NULL, "aclCreateIntArray"};
+static SHIM_BODY aclIntArray *main_aclCreateIntArray(const int64_t *value, uint64_t size)
+{
+	return wrap_aclCreateIntArray(value, size, &target_aclCreateIntArray);
+}
+
+SHIM_ENTRY(aclCreateIntArray, main_aclCreateIntArray);
+
+static __attribute__((noinline, cold)) aclIntArray *other_aclCreateIntArray(const int64_t *value, uint64_t size, struct shim_target *target)
+{
+	return wrap_aclCreateIntArray(value, size, target);
+}
+
+static struct shim_target second_aclCreateIntArray = {NULL, "aclCreateIntArray"};
+static aclIntArray *copy_aclCreateIntArray(const int64_t *value, uint64_t size)
+{
+	return other_aclCreateIntArray(value, size, &second_aclCreateIntArray);
+}
+
+static inline __attribute__((always_inline)) aclFloatArray *wrap_aclCreateFloatArray(const float *value, uint64_t size, struct shim_target *target)
+{
+	aclFloatArray *(*real)(const float *value, uint64_t size) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return 0;
+	if (shim_quiet() || shim_control->operators != OPERATORS_ALL)
+		return real(value, size);
+	uint64_t w[2];
+	w[0] = (uint64_t)(uintptr_t)value;
+	w[1] = (uint64_t)size;
+	struct shim_call c;
+	if (!shim_enter(&c, 7004, w, 2, 0)) {
+		aclFloatArray *ret = real(value, size);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	aclFloatArray *ret = real(value, size);
+	shim_return(&c, (uint64_t)(uintptr_t)ret);
+	bool ok = true;
+	shim_in(&c, 0, value, 4ULL * (uint64_t)size, ok);
+	shim_exit(&c);
+	if (ok) {
+		shim_large(c.seq, 0, 0, value, 4ULL * (uint64_t)size);
+	}
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_aclCreateFloatArray = {NULL, "aclCreateFloatArray"};
+static SHIM_BODY aclFloatArray *main_aclCreateFloatArray(const float *value, uint64_t size)
+{
+	return wrap_aclCreateFloatArray(value, size, &target_aclCreateFloatArray);
+}
+
+SHIM_ENTRY(aclCreateFloatArray, main_aclCreateFloatArray);
+
+static __attribute__((noinline, cold)) aclFloatArray *other_aclCreateFloatArray(const float *value, uint64_t size, struct shim_target *target)
+{
+	return wrap_aclCreateFloatArray(value, size, target);
+}
+
+static struct shim_target second_aclCreateFloatArray = {NULL, "aclCreateFloatArray"};
+static aclFloatArray *copy_aclCreateFloatArray(const float *value, uint64_t size)
+{
+	return other_aclCreateFloatArray(value, size, &second_aclCreateFloatArray);
+}
+
+static inline __attribute__((always_inline)) aclBoolArray *wrap_aclCreateBoolArray(const bool *value, uint64_t size, struct shim_target *target)
+{
+	aclBoolArray *(*real)(const bool *value, uint64_t size) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return 0;
+	if (shim_quiet() || shim_control->operators != OPERATORS_ALL)
+		return real(value, size);
+	uint64_t w[2];
+	w[0] = (uint64_t)(uintptr_t)value;
+	w[1] = (uint64_t)size;
+	struct shim_call c;
+	if (!shim_enter(&c, 7005, w, 2, 0)) {
+		aclBoolArray *ret = real(value, size);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	aclBoolArray *ret = real(value, size);
+	shim_return(&c, (uint64_t)(uintptr_t)ret);
+	bool ok = true;
+	shim_in(&c, 0, value, (uint64_t)size, ok);
+	shim_exit(&c);
+	if (ok) {
+		shim_large(c.seq, 0, 0, value, (uint64_t)size);
+	}
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_aclCreateBoolArray = {NULL, "aclCreateBoolArray"};
+static SHIM_BODY aclBoolArray *main_aclCreateBoolArray(const bool *value, uint64_t size)
+{
+	return wrap_aclCreateBoolArray(value, size, &target_aclCreateBoolArray);
+}
+
+SHIM_ENTRY(aclCreateBoolArray, main_aclCreateBoolArray);
+
+static __attribute__((noinline, cold)) aclBoolArray *other_aclCreateBoolArray(const bool *value, uint64_t size, struct shim_target *target)
+{
+	return wrap_aclCreateBoolArray(value, size, target);
+}
+
+static struct shim_target second_aclCreateBoolArray = {NULL, "aclCreateBoolArray"};
+static aclBoolArray *copy_aclCreateBoolArray(const bool *value, uint64_t size)
+{
+	return other_aclCreateBoolArray(value, size, &second_aclCreateBoolArray);
+}
+
+static inline __attribute__((always_inline)) aclTensorList *wrap_aclCreateTensorList(const aclTensor * const*value, uint64_t size, struct shim_target *target)
+{
+	aclTensorList *(*real)(const aclTensor * const*value, uint64_t size) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return 0;
+	if (shim_quiet() || shim_control->operators != OPERATORS_ALL)
+		return real(value, size);
+	uint64_t w[2];
+	w[0] = (uint64_t)(uintptr_t)value;
+	w[1] = (uint64_t)size;
+	struct shim_call c;
+	if (!shim_enter(&c, 7006, w, 2, 0)) {
+		aclTensorList *ret = real(value, size);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	aclTensorList *ret = real(value, size);
+	shim_return(&c, (uint64_t)(uintptr_t)ret);
+	bool ok = true;
+	shim_in(&c, 0, value, 8ULL * (uint64_t)size, ok);
+	shim_exit(&c);
+	if (ok) {
+		shim_large(c.seq, 0, 0, value, 8ULL * (uint64_t)size);
+	}
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_aclCreateTensorList = {NULL, "aclCreateTensorList"};
+static SHIM_BODY aclTensorList *main_aclCreateTensorList(const aclTensor * const*value, uint64_t size)
+{
+	return wrap_aclCreateTensorList(value, size, &target_aclCreateTensorList);
+}
+
+SHIM_ENTRY(aclCreateTensorList, main_aclCreateTensorList);
+
+static __attribute__((noinline, cold)) aclTensorList *other_aclCreateTensorList(const aclTensor * const*value, uint64_t size, struct shim_target *target)
+{
+	return wrap_aclCreateTensorList(value, size, target);
+}
+
+static struct shim_target second_aclCreateTensorList = {NULL, "aclCreateTensorList"};
+static aclTensorList *copy_aclCreateTensorList(const aclTensor * const*value, uint64_t size)
+{
+	return other_aclCreateTensorList(value, size, &second_aclCreateTensorList);
+}
+
+static inline __attribute__((always_inline)) aclScalarList *wrap_aclCreateScalarList(const aclScalar * const*value, uint64_t size, struct shim_target *target)
+{
+	aclScalarList *(*real)(const aclScalar * const*value, uint64_t size) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return 0;
+	if (shim_quiet() || shim_control->operators != OPERATORS_ALL)
+		return real(value, size);
+	uint64_t w[2];
+	w[0] = (uint64_t)(uintptr_t)value;
+	w[1] = (uint64_t)size;
+	struct shim_call c;
+	if (!shim_enter(&c, 7007, w, 2, 0)) {
+		aclScalarList *ret = real(value, size);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	aclScalarList *ret = real(value, size);
+	shim_return(&c, (uint64_t)(uintptr_t)ret);
+	bool ok = true;
+	shim_in(&c, 0, value, 8ULL * (uint64_t)size, ok);
+	shim_exit(&c);
+	if (ok) {
+		shim_large(c.seq, 0, 0, value, 8ULL * (uint64_t)size);
+	}
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_aclCreateScalarList = {NULL, "aclCreateScalarList"};
+static SHIM_BODY aclScalarList *main_aclCreateScalarList(const aclScalar * const*value, uint64_t size)
+{
+	return wrap_aclCreateScalarList(value, size, &target_aclCreateScalarList);
+}
+
+SHIM_ENTRY(aclCreateScalarList, main_aclCreateScalarList);
+
+static __attribute__((noinline, cold)) aclScalarList *other_aclCreateScalarList(const aclScalar * const*value, uint64_t size, struct shim_target *target)
+{
+	return wrap_aclCreateScalarList(value, size, target);
+}
+
+static struct shim_target second_aclCreateScalarList = {NULL, "aclCreateScalarList"};
+static aclScalarList *copy_aclCreateScalarList(const aclScalar * const*value, uint64_t size)
+{
+	return other_aclCreateScalarList(value, size, &second_aclCreateScalarList);
+}
+
+static inline __attribute__((always_inline)) aclnnStatus wrap_aclDestroyTensor(const aclTensor *tensor, struct shim_target *target)
+{
+	aclnnStatus (*real)(const aclTensor *tensor) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return ACLNN_ERR_INNER;
+	if (shim_quiet() || shim_control->operators != OPERATORS_ALL)
+		return real(tensor);
+	uint64_t w[1];
+	w[0] = (uint64_t)(uintptr_t)tensor;
+	struct shim_call c;
+	if (!shim_enter(&c, 7008, w, 1, 0)) {
+		aclnnStatus ret = real(tensor);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	aclnnStatus ret = real(tensor);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	shim_exit(&c);
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_aclDestroyTensor = {NULL, "aclDestroyTensor"};
+static SHIM_BODY aclnnStatus main_aclDestroyTensor(const aclTensor *tensor)
+{
+	return wrap_aclDestroyTensor(tensor, &target_aclDestroyTensor);
+}
+
+SHIM_ENTRY(aclDestroyTensor, main_aclDestroyTensor);
+
+static __attribute__((noinline, cold)) aclnnStatus other_aclDestroyTensor(const aclTensor *tensor, struct shim_target *target)
+{
+	return wrap_aclDestroyTensor(tensor, target);
+}
+
+static struct shim_target second_aclDestroyTensor = {NULL, "aclDestroyTensor"};
+static aclnnStatus copy_aclDestroyTensor(const aclTensor *tensor)
+{
+	return other_aclDestroyTensor(tensor, &second_aclDestroyTensor);
+}
+
+static inline __attribute__((always_inline)) aclnnStatus wrap_aclDestroyScalar(const aclScalar *scalar, struct shim_target *target)
+{
+	aclnnStatus (*real)(const aclScalar *scalar) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return ACLNN_ERR_INNER;
+	if (shim_quiet() || shim_control->operators != OPERATORS_ALL)
+		return real(scalar);
+	uint64_t w[1];
+	w[0] = (uint64_t)(uintptr_t)scalar;
+	struct shim_call c;
+	if (!shim_enter(&c, 7009, w, 1, 0)) {
+		aclnnStatus ret = real(scalar);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	aclnnStatus ret = real(scalar);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	shim_exit(&c);
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_aclDestroyScalar = {NULL, "aclDestroyScalar"};
+static SHIM_BODY aclnnStatus main_aclDestroyScalar(const aclScalar *scalar)
+{
+	return wrap_aclDestroyScalar(scalar, &target_aclDestroyScalar);
+}
+
+SHIM_ENTRY(aclDestroyScalar, main_aclDestroyScalar);
+
+static __attribute__((noinline, cold)) aclnnStatus other_aclDestroyScalar(const aclScalar *scalar, struct shim_target *target)
+{
+	return wrap_aclDestroyScalar(scalar, target);
+}
+
+static struct shim_target second_aclDestroyScalar = {NULL, "aclDestroyScalar"};
+static aclnnStatus copy_aclDestroyScalar(const aclScalar *scalar)
+{
+	return other_aclDestroyScalar(scalar, &second_aclDestroyScalar);
+}
+
+static inline __attribute__((always_inline)) aclnnStatus wrap_aclDestroyIntArray(const aclIntArray *intArray, struct shim_target *target)
+{
+	aclnnStatus (*real)(const aclIntArray *intArray) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return ACLNN_ERR_INNER;
+	if (shim_quiet() || shim_control->operators != OPERATORS_ALL)
+		return real(intArray);
+	uint64_t w[1];
+	w[0] = (uint64_t)(uintptr_t)intArray;
+	struct shim_call c;
+	if (!shim_enter(&c, 7010, w, 1, 0)) {
+		aclnnStatus ret = real(intArray);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	aclnnStatus ret = real(intArray);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	shim_exit(&c);
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_aclDestroyIntArray = {NULL, "aclDestroyIntArray"};
+static SHIM_BODY aclnnStatus main_aclDestroyIntArray(const aclIntArray *intArray)
+{
+	return wrap_aclDestroyIntArray(intArray, &target_aclDestroyIntArray);
+}
+
+SHIM_ENTRY(aclDestroyIntArray, main_aclDestroyIntArray);
+
+static __attribute__((noinline, cold)) aclnnStatus other_aclDestroyIntArray(const aclIntArray *intArray, struct shim_target *target)
+{
+	return wrap_aclDestroyIntArray(intArray, target);
+}
+
+static struct shim_target second_aclDestroyIntArray = {NULL, "aclDestroyIntArray"};
+static aclnnStatus copy_aclDestroyIntArray(const aclIntArray *intArray)
+{
+	return other_aclDestroyIntArray(intArray, &second_aclDestroyIntArray);
+}
+
+static inline __attribute__((always_inline)) aclnnStatus wrap_aclDestroyFloatArray(const aclFloatArray *floatArray, struct shim_target *target)
+{
+	aclnnStatus (*real)(const aclFloatArray *floatArray) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return ACLNN_ERR_INNER;
+	if (shim_quiet() || shim_control->operators != OPERATORS_ALL)
+		return real(floatArray);
+	uint64_t w[1];
+	w[0] = (uint64_t)(uintptr_t)floatArray;
+	struct shim_call c;
+	if (!shim_enter(&c, 7011, w, 1, 0)) {
+		aclnnStatus ret = real(floatArray);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	aclnnStatus ret = real(floatArray);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	shim_exit(&c);
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_aclDestroyFloatArray = {NULL, "aclDestroyFloatArray"};
+static SHIM_BODY aclnnStatus main_aclDestroyFloatArray(const aclFloatArray *floatArray)
+{
+	return wrap_aclDestroyFloatArray(floatArray, &target_aclDestroyFloatArray);
+}
+
+SHIM_ENTRY(aclDestroyFloatArray, main_aclDestroyFloatArray);
+
+static __attribute__((noinline, cold)) aclnnStatus other_aclDestroyFloatArray(const aclFloatArray *floatArray, struct shim_target *target)
+{
+	return wrap_aclDestroyFloatArray(floatArray, target);
+}
+
+static struct shim_target second_aclDestroyFloatArray = {NULL, "aclDestroyFloatArray"};
+static aclnnStatus copy_aclDestroyFloatArray(const aclFloatArray *floatArray)
+{
+	return other_aclDestroyFloatArray(floatArray, &second_aclDestroyFloatArray);
+}
+
+static inline __attribute__((always_inline)) aclnnStatus wrap_aclDestroyBoolArray(const aclBoolArray *boolArray, struct shim_target *target)
+{
+	aclnnStatus (*real)(const aclBoolArray *boolArray) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return ACLNN_ERR_INNER;
+	if (shim_quiet() || shim_control->operators != OPERATORS_ALL)
+		return real(boolArray);
+	uint64_t w[1];
+	w[0] = (uint64_t)(uintptr_t)boolArray;
+	struct shim_call c;
+	if (!shim_enter(&c, 7012, w, 1, 0)) {
+		aclnnStatus ret = real(boolArray);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	aclnnStatus ret = real(boolArray);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	shim_exit(&c);
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_aclDestroyBoolArray = {NULL, "aclDestroyBoolArray"};
+static SHIM_BODY aclnnStatus main_aclDestroyBoolArray(const aclBoolArray *boolArray)
+{
+	return wrap_aclDestroyBoolArray(boolArray, &target_aclDestroyBoolArray);
+}
+
+SHIM_ENTRY(aclDestroyBoolArray, main_aclDestroyBoolArray);
+
+static __attribute__((noinline, cold)) aclnnStatus other_aclDestroyBoolArray(const aclBoolArray *boolArray, struct shim_target *target)
+{
+	return wrap_aclDestroyBoolArray(boolArray, target);
+}
+
+static struct shim_target second_aclDestroyBoolArray = {NULL, "aclDestroyBoolArray"};
+static aclnnStatus copy_aclDestroyBoolArray(const aclBoolArray *boolArray)
+{
+	return other_aclDestroyBoolArray(boolArray, &second_aclDestroyBoolArray);
+}
+
+static inline __attribute__((always_inline)) aclnnStatus wrap_aclDestroyTensorList(const aclTensorList *tensorList, struct shim_target *target)
+{
+	aclnnStatus (*real)(const aclTensorList *tensorList) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return ACLNN_ERR_INNER;
+	if (shim_quiet() || shim_control->operators != OPERATORS_ALL)
+		return real(tensorList);
+	uint64_t w[1];
+	w[0] = (uint64_t)(uintptr_t)tensorList;
+	struct shim_call c;
+	if (!shim_enter(&c, 7013, w, 1, 0)) {
+		aclnnStatus ret = real(tensorList);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	aclnnStatus ret = real(tensorList);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	shim_exit(&c);
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_aclDestroyTensorList = {NULL, "aclDestroyTensorList"};
+static SHIM_BODY aclnnStatus main_aclDestroyTensorList(const aclTensorList *tensorList)
+{
+	return wrap_aclDestroyTensorList(tensorList, &target_aclDestroyTensorList);
+}
+
+SHIM_ENTRY(aclDestroyTensorList, main_aclDestroyTensorList);
+
+static __attribute__((noinline, cold)) aclnnStatus other_aclDestroyTensorList(const aclTensorList *tensorList, struct shim_target *target)
+{
+	return wrap_aclDestroyTensorList(tensorList, target);
+}
+
+static struct shim_target second_aclDestroyTensorList = {NULL, "aclDestroyTensorList"};
+static aclnnStatus copy_aclDestroyTensorList(const aclTensorList *tensorList)
+{
+	return other_aclDestroyTensorList(tensorList, &second_aclDestroyTensorList);
+}
+
+static inline __attribute__((always_inline)) aclnnStatus wrap_aclDestroyScalarList(const aclScalarList *scalarList, struct shim_target *target)
+{
+	aclnnStatus (*real)(const aclScalarList *scalarList) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return ACLNN_ERR_INNER;
+	if (shim_quiet() || shim_control->operators != OPERATORS_ALL)
+		return real(scalarList);
+	uint64_t w[1];
+	w[0] = (uint64_t)(uintptr_t)scalarList;
+	struct shim_call c;
+	if (!shim_enter(&c, 7014, w, 1, 0)) {
+		aclnnStatus ret = real(scalarList);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	aclnnStatus ret = real(scalarList);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	shim_exit(&c);
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_aclDestroyScalarList = {NULL, "aclDestroyScalarList"};
+static SHIM_BODY aclnnStatus main_aclDestroyScalarList(const aclScalarList *scalarList)
+{
+	return wrap_aclDestroyScalarList(scalarList, &target_aclDestroyScalarList);
+}
+
+SHIM_ENTRY(aclDestroyScalarList, main_aclDestroyScalarList);
+
+static __attribute__((noinline, cold)) aclnnStatus other_aclDestroyScalarList(const aclScalarList *scalarList, struct shim_target *target)
+{
+	return wrap_aclDestroyScalarList(scalarList, target);
+}
+
+static struct shim_target second_aclDestroyScalarList = {NULL, "aclDestroyScalarList"};
+static aclnnStatus copy_aclDestroyScalarList(const aclScalarList *scalarList)
+{
+	return other_aclDestroyScalarList(scalarList, &second_aclDestroyScalarList);
+}
+
+static inline __attribute__((always_inline)) aclnnStatus wrap_aclInitTensor(aclTensor *tensor, const int64_t *viewDims, uint64_t viewDimsNum, aclDataType dataType, const int64_t *stride, int64_t offset, aclFormat format, const int64_t *storageDims, uint64_t storageDimsNum, void *tensorData, struct shim_target *target)
+{
+	aclnnStatus (*real)(aclTensor *tensor, const int64_t *viewDims, uint64_t viewDimsNum, aclDataType dataType, const int64_t *stride, int64_t offset, aclFormat format, const int64_t *storageDims, uint64_t storageDimsNum, void *tensorData) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return ACLNN_ERR_INNER;
+	if (shim_quiet() || shim_control->operators != OPERATORS_ALL)
+		return real(tensor, viewDims, viewDimsNum, dataType, stride, offset, format, storageDims, storageDimsNum, tensorData);
+	uint64_t w[10];
+	w[0] = (uint64_t)(uintptr_t)tensor;
+	w[1] = (uint64_t)(uintptr_t)viewDims;
+	w[2] = (uint64_t)viewDimsNum;
+	w[3] = (uint64_t)(uint32_t)dataType;
+	w[4] = (uint64_t)(uintptr_t)stride;
+	w[5] = (uint64_t)offset;
+	w[6] = (uint64_t)(uint32_t)format;
+	w[7] = (uint64_t)(uintptr_t)storageDims;
+	w[8] = (uint64_t)storageDimsNum;
+	w[9] = (uint64_t)(uintptr_t)tensorData;
+	struct shim_call c;
+	if (!shim_enter(&c, 7015, w, 10, 0)) {
+		aclnnStatus ret = real(tensor, viewDims, viewDimsNum, dataType, stride, offset, format, storageDims, storageDimsNum, tensorData);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	aclnnStatus ret = real(tensor, viewDims, viewDimsNum, dataType, stride, offset, format, storageDims, storageDimsNum, tensorData);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	shim_in(&c, 1, viewDims, 8ULL * (uint64_t)viewDimsNum, ok);
+	shim_in(&c, 4, stride, 8ULL * (uint64_t)viewDimsNum, ok);
+	shim_in(&c, 7, storageDims, 8ULL * (uint64_t)storageDimsNum, ok);
+	shim_exit(&c);
+	if (ok) {
+		shim_large(c.seq, 1, 0, viewDims, 8ULL * (uint64_t)viewDimsNum);
+		shim_large(c.seq, 4, 0, stride, 8ULL * (uint64_t)viewDimsNum);
+		shim_large(c.seq, 7, 0, storageDims, 8ULL * (uint64_t)storageDimsNum);
+	}
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_aclInitTensor = {NULL, "aclInitTensor"};
+static SHIM_BODY aclnnStatus main_aclInitTensor(aclTensor *tensor, const int64_t *viewDims, uint64_t viewDimsNum, aclDataType dataType, const int64_t *stride, int64_t offset, aclFormat format, const int64_t *storageDims, uint64_t storageDimsNum, void *tensorData)
+{
+	return wrap_aclInitTensor(tensor, viewDims, viewDimsNum, dataType, stride, offset, format, storageDims, storageDimsNum, tensorData, &target_aclInitTensor);
+}
+
+SHIM_ENTRY(aclInitTensor, main_aclInitTensor);
+
+static __attribute__((noinline, cold)) aclnnStatus other_aclInitTensor(aclTensor *tensor, const int64_t *viewDims, uint64_t viewDimsNum, aclDataType dataType, const int64_t *stride, int64_t offset, aclFormat format, const int64_t *storageDims, uint64_t storageDimsNum, void *tensorData, struct shim_target *target)
+{
+	return wrap_aclInitTensor(tensor, viewDims, viewDimsNum, dataType, stride, offset, format, storageDims, storageDimsNum, tensorData, target);
+}
+
+static struct shim_target second_aclInitTensor = {NULL, "aclInitTensor"};
+static aclnnStatus copy_aclInitTensor(aclTensor *tensor, const int64_t *viewDims, uint64_t viewDimsNum, aclDataType dataType, const int64_t *stride, int64_t offset, aclFormat format, const int64_t *storageDims, uint64_t storageDimsNum, void *tensorData)
+{
+	return other_aclInitTensor(tensor, viewDims, viewDimsNum, dataType, stride, offset, format, storageDims, storageDimsNum, tensorData, &second_aclInitTensor);
+}
+
+static inline __attribute__((always_inline)) aclnnStatus wrap_aclGetViewShape(const aclTensor *tensor, int64_t **viewDims, uint64_t *viewDimsNum, struct shim_target *target)
+{
+	aclnnStatus (*real)(const aclTensor *tensor, int64_t **viewDims, uint64_t *viewDimsNum) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return ACLNN_ERR_INNER;
+	if (shim_quiet() || shim_control->operators != OPERATORS_ALL)
+		return real(tensor, viewDims, viewDimsNum);
+	uint64_t w[3];
+	w[0] = (uint64_t)(uintptr_t)tensor;
+	w[1] = (uint64_t)(uintptr_t)viewDims;
+	w[2] = (uint64_t)(uintptr_t)viewDimsNum;
+	struct shim_call c;
+	if (!shim_enter(&c, 7016, w, 3, 16)) {
+		aclnnStatus ret = real(tensor, viewDims, viewDimsNum);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	aclnnStatus ret = real(tensor, viewDims, viewDimsNum);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	if (ok)
+		shim_out(&c, 2, viewDimsNum, 8);
+	shim_exit(&c);
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_aclGetViewShape = {NULL, "aclGetViewShape"};
+static SHIM_BODY aclnnStatus main_aclGetViewShape(const aclTensor *tensor, int64_t **viewDims, uint64_t *viewDimsNum)
+{
+	return wrap_aclGetViewShape(tensor, viewDims, viewDimsNum, &target_aclGetViewShape);
+}
+
+SHIM_ENTRY(aclGetViewShape, main_aclGetViewShape);
+
+static __attribute__((noinline, cold)) aclnnStatus other_aclGetViewShape(const aclTensor *tensor, int64_t **viewDims, uint64_t *viewDimsNum, struct shim_target *target)
+{
+	return wrap_aclGetViewShape(tensor, viewDims, viewDimsNum, target);
+}
+
+static struct shim_target second_aclGetViewShape = {NULL, "aclGetViewShape"};
+static aclnnStatus copy_aclGetViewShape(const aclTensor *tensor, int64_t **viewDims, uint64_t *viewDimsNum)
+{
+	return other_aclGetViewShape(tensor, viewDims, viewDimsNum, &second_aclGetViewShape);
+}
+
+static inline __attribute__((always_inline)) aclnnStatus wrap_aclGetStorageShape(const aclTensor *tensor, int64_t **storageDims, uint64_t *storageDimsNum, struct shim_target *target)
+{
+	aclnnStatus (*real)(const aclTensor *tensor, int64_t **storageDims, uint64_t *storageDimsNum) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return ACLNN_ERR_INNER;
+	if (shim_quiet() || shim_control->operators != OPERATORS_ALL)
+		return real(tensor, storageDims, storageDimsNum);
+	uint64_t w[3];
+	w[0] = (uint64_t)(uintptr_t)tensor;
+	w[1] = (uint64_t)(uintptr_t)storageDims;
+	w[2] = (uint64_t)(uintptr_t)storageDimsNum;
+	struct shim_call c;
+	if (!shim_enter(&c, 7017, w, 3, 16)) {
+		aclnnStatus ret = real(tensor, storageDims, storageDimsNum);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	aclnnStatus ret = real(tensor, storageDims, storageDimsNum);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	if (ok)
+		shim_out(&c, 2, storageDimsNum, 8);
+	shim_exit(&c);
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_aclGetStorageShape = {NULL, "aclGetStorageShape"};
+static SHIM_BODY aclnnStatus main_aclGetStorageShape(const aclTensor *tensor, int64_t **storageDims, uint64_t *storageDimsNum)
+{
+	return wrap_aclGetStorageShape(tensor, storageDims, storageDimsNum, &target_aclGetStorageShape);
+}
+
+SHIM_ENTRY(aclGetStorageShape, main_aclGetStorageShape);
+
+static __attribute__((noinline, cold)) aclnnStatus other_aclGetStorageShape(const aclTensor *tensor, int64_t **storageDims, uint64_t *storageDimsNum, struct shim_target *target)
+{
+	return wrap_aclGetStorageShape(tensor, storageDims, storageDimsNum, target);
+}
+
+static struct shim_target second_aclGetStorageShape = {NULL, "aclGetStorageShape"};
+static aclnnStatus copy_aclGetStorageShape(const aclTensor *tensor, int64_t **storageDims, uint64_t *storageDimsNum)
+{
+	return other_aclGetStorageShape(tensor, storageDims, storageDimsNum, &second_aclGetStorageShape);
+}
+
+static inline __attribute__((always_inline)) aclnnStatus wrap_aclGetViewStrides(const aclTensor *tensor, int64_t **stridesValue, uint64_t *stridesNum, struct shim_target *target)
+{
+	aclnnStatus (*real)(const aclTensor *tensor, int64_t **stridesValue, uint64_t *stridesNum) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return ACLNN_ERR_INNER;
+	if (shim_quiet() || shim_control->operators != OPERATORS_ALL)
+		return real(tensor, stridesValue, stridesNum);
+	uint64_t w[3];
+	w[0] = (uint64_t)(uintptr_t)tensor;
+	w[1] = (uint64_t)(uintptr_t)stridesValue;
+	w[2] = (uint64_t)(uintptr_t)stridesNum;
+	struct shim_call c;
+	if (!shim_enter(&c, 7018, w, 3, 16)) {
+		aclnnStatus ret = real(tensor, stridesValue, stridesNum);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	aclnnStatus ret = real(tensor, stridesValue, stridesNum);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	if (ok)
+		shim_out(&c, 2, stridesNum, 8);
+	shim_exit(&c);
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_aclGetViewStrides = {NULL, "aclGetViewStrides"};
+static SHIM_BODY aclnnStatus main_aclGetViewStrides(const aclTensor *tensor, int64_t **stridesValue, uint64_t *stridesNum)
+{
+	return wrap_aclGetViewStrides(tensor, stridesValue, stridesNum, &target_aclGetViewStrides);
+}
+
+SHIM_ENTRY(aclGetViewStrides, main_aclGetViewStrides);
+
+static __attribute__((noinline, cold)) aclnnStatus other_aclGetViewStrides(const aclTensor *tensor, int64_t **stridesValue, uint64_t *stridesNum, struct shim_target *target)
+{
+	return wrap_aclGetViewStrides(tensor, stridesValue, stridesNum, target);
+}
+
+static struct shim_target second_aclGetViewStrides = {NULL, "aclGetViewStrides"};
+static aclnnStatus copy_aclGetViewStrides(const aclTensor *tensor, int64_t **stridesValue, uint64_t *stridesNum)
+{
+	return other_aclGetViewStrides(tensor, stridesValue, stridesNum, &second_aclGetViewStrides);
+}
+
+static inline __attribute__((always_inline)) aclnnStatus wrap_aclGetViewOffset(const aclTensor *tensor, int64_t *offset, struct shim_target *target)
+{
+	aclnnStatus (*real)(const aclTensor *tensor, int64_t *offset) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return ACLNN_ERR_INNER;
+	if (shim_quiet() || shim_control->operators != OPERATORS_ALL)
+		return real(tensor, offset);
+	uint64_t w[2];
+	w[0] = (uint64_t)(uintptr_t)tensor;
+	w[1] = (uint64_t)(uintptr_t)offset;
+	struct shim_call c;
+	if (!shim_enter(&c, 7019, w, 2, 16)) {
+		aclnnStatus ret = real(tensor, offset);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	aclnnStatus ret = real(tensor, offset);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	if (ok)
+		shim_out(&c, 1, offset, 8);
+	shim_exit(&c);
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_aclGetViewOffset = {NULL, "aclGetViewOffset"};
+static SHIM_BODY aclnnStatus main_aclGetViewOffset(const aclTensor *tensor, int64_t *offset)
+{
+	return wrap_aclGetViewOffset(tensor, offset, &target_aclGetViewOffset);
+}
+
+SHIM_ENTRY(aclGetViewOffset, main_aclGetViewOffset);
+
+static __attribute__((noinline, cold)) aclnnStatus other_aclGetViewOffset(const aclTensor *tensor, int64_t *offset, struct shim_target *target)
+{
+	return wrap_aclGetViewOffset(tensor, offset, target);
+}
+
+static struct shim_target second_aclGetViewOffset = {NULL, "aclGetViewOffset"};
+static aclnnStatus copy_aclGetViewOffset(const aclTensor *tensor, int64_t *offset)
+{
+	return other_aclGetViewOffset(tensor, offset, &second_aclGetViewOffset);
+}
+
+static inline __attribute__((always_inline)) aclnnStatus wrap_aclGetFormat(const aclTensor *tensor, aclFormat *format, struct shim_target *target)
+{
+	aclnnStatus (*real)(const aclTensor *tensor, aclFormat *format) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return ACLNN_ERR_INNER;
+	if (shim_quiet() || shim_control->operators != OPERATORS_ALL)
+		return real(tensor, format);
+	uint64_t w[2];
+	w[0] = (uint64_t)(uintptr_t)tensor;
+	w[1] = (uint64_t)(uintptr_t)format;
+	struct shim_call c;
+	if (!shim_enter(&c, 7020, w, 2, 16)) {
+		aclnnStatus ret = real(tensor, format);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	aclnnStatus ret = real(tensor, format);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	if (ok)
+		shim_out(&c, 1, format, 4);
+	shim_exit(&c);
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_aclGetFormat = {NULL, "aclGetFormat"};
+static SHIM_BODY aclnnStatus main_aclGetFormat(const aclTensor *tensor, aclFormat *format)
+{
+	return wrap_aclGetFormat(tensor, format, &target_aclGetFormat);
+}
+
+SHIM_ENTRY(aclGetFormat, main_aclGetFormat);
+
+static __attribute__((noinline, cold)) aclnnStatus other_aclGetFormat(const aclTensor *tensor, aclFormat *format, struct shim_target *target)
+{
+	return wrap_aclGetFormat(tensor, format, target);
+}
+
+static struct shim_target second_aclGetFormat = {NULL, "aclGetFormat"};
+static aclnnStatus copy_aclGetFormat(const aclTensor *tensor, aclFormat *format)
+{
+	return other_aclGetFormat(tensor, format, &second_aclGetFormat);
+}
+
+static inline __attribute__((always_inline)) aclnnStatus wrap_aclGetDataType(const aclTensor *tensor, aclDataType *dataType, struct shim_target *target)
+{
+	aclnnStatus (*real)(const aclTensor *tensor, aclDataType *dataType) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return ACLNN_ERR_INNER;
+	if (shim_quiet() || shim_control->operators != OPERATORS_ALL)
+		return real(tensor, dataType);
+	uint64_t w[2];
+	w[0] = (uint64_t)(uintptr_t)tensor;
+	w[1] = (uint64_t)(uintptr_t)dataType;
+	struct shim_call c;
+	if (!shim_enter(&c, 7021, w, 2, 16)) {
+		aclnnStatus ret = real(tensor, dataType);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	aclnnStatus ret = real(tensor, dataType);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	if (ok)
+		shim_out(&c, 1, dataType, 4);
+	shim_exit(&c);
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_aclGetDataType = {NULL, "aclGetDataType"};
+static SHIM_BODY aclnnStatus main_aclGetDataType(const aclTensor *tensor, aclDataType *dataType)
+{
+	return wrap_aclGetDataType(tensor, dataType, &target_aclGetDataType);
+}
+
+SHIM_ENTRY(aclGetDataType, main_aclGetDataType);
+
+static __attribute__((noinline, cold)) aclnnStatus other_aclGetDataType(const aclTensor *tensor, aclDataType *dataType, struct shim_target *target)
+{
+	return wrap_aclGetDataType(tensor, dataType, target);
+}
+
+static struct shim_target second_aclGetDataType = {NULL, "aclGetDataType"};
+static aclnnStatus copy_aclGetDataType(const aclTensor *tensor, aclDataType *dataType)
+{
+	return other_aclGetDataType(tensor, dataType, &second_aclGetDataType);
+}
+
+static inline __attribute__((always_inline)) aclnnStatus wrap_aclGetIntArraySize(const aclIntArray *intArray, uint64_t *size, struct shim_target *target)
+{
+	aclnnStatus (*real)(const aclIntArray *intArray, uint64_t *size) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return ACLNN_ERR_INNER;
+	if (shim_quiet() || shim_control->operators != OPERATORS_ALL)
+		return real(intArray, size);
+	uint64_t w[2];
+	w[0] = (uint64_t)(uintptr_t)intArray;
+	w[1] = (uint64_t)(uintptr_t)size;
+	struct shim_call c;
+	if (!shim_enter(&c, 7022, w, 2, 16)) {
+		aclnnStatus ret = real(intArray, size);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	aclnnStatus ret = real(intArray, size);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	if (ok)
+		shim_out(&c, 1, size, 8);
+	shim_exit(&c);
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_aclGetIntArraySize = {NULL, "aclGetIntArraySize"};
+static SHIM_BODY aclnnStatus main_aclGetIntArraySize(const aclIntArray *intArray, uint64_t *size)
+{
+	return wrap_aclGetIntArraySize(intArray, size, &target_aclGetIntArraySize);
+}
+
+SHIM_ENTRY(aclGetIntArraySize, main_aclGetIntArraySize);
+
+static __attribute__((noinline, cold)) aclnnStatus other_aclGetIntArraySize(const aclIntArray *intArray, uint64_t *size, struct shim_target *target)
+{
+	return wrap_aclGetIntArraySize(intArray, size, target);
+}
+
+static struct shim_target second_aclGetIntArraySize = {NULL, "aclGetIntArraySize"};
+static aclnnStatus copy_aclGetIntArraySize(const aclIntArray *intArray, uint64_t *size)
+{
+	return other_aclGetIntArraySize(intArray, size, &second_aclGetIntArraySize);
+}
+
+static inline __attribute__((always_inline)) aclnnStatus wrap_aclGetFloatArraySize(const aclFloatArray *floatArray, uint64_t *size, struct shim_target *target)
+{
+	aclnnStatus (*real)(const aclFloatArray *floatArray, uint64_t *size) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return ACLNN_ERR_INNER;
+	if (shim_quiet() || shim_control->operators != OPERATORS_ALL)
+		return real(floatArray, size);
+	uint64_t w[2];
+	w[0] = (uint64_t)(uintptr_t)floatArray;
+	w[1] = (uint64_t)(uintptr_t)size;
+	struct shim_call c;
+	if (!shim_enter(&c, 7023, w, 2, 16)) {
+		aclnnStatus ret = real(floatArray, size);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	aclnnStatus ret = real(floatArray, size);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	if (ok)
+		shim_out(&c, 1, size, 8);
+	shim_exit(&c);
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_aclGetFloatArraySize = {NULL, "aclGetFloatArraySize"};
+static SHIM_BODY aclnnStatus main_aclGetFloatArraySize(const aclFloatArray *floatArray, uint64_t *size)
+{
+	return wrap_aclGetFloatArraySize(floatArray, size, &target_aclGetFloatArraySize);
+}
+
+SHIM_ENTRY(aclGetFloatArraySize, main_aclGetFloatArraySize);
+
+static __attribute__((noinline, cold)) aclnnStatus other_aclGetFloatArraySize(const aclFloatArray *floatArray, uint64_t *size, struct shim_target *target)
+{
+	return wrap_aclGetFloatArraySize(floatArray, size, target);
+}
+
+static struct shim_target second_aclGetFloatArraySize = {NULL, "aclGetFloatArraySize"};
+static aclnnStatus copy_aclGetFloatArraySize(const aclFloatArray *floatArray, uint64_t *size)
+{
+	return other_aclGetFloatArraySize(floatArray, size, &second_aclGetFloatArraySize);
+}
+
+static inline __attribute__((always_inline)) aclnnStatus wrap_aclGetBoolArraySize(const aclBoolArray *boolArray, uint64_t *size, struct shim_target *target)
+{
+	aclnnStatus (*real)(const aclBoolArray *boolArray, uint64_t *size) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return ACLNN_ERR_INNER;
+	if (shim_quiet() || shim_control->operators != OPERATORS_ALL)
+		return real(boolArray, size);
+	uint64_t w[2];
+	w[0] = (uint64_t)(uintptr_t)boolArray;
+	w[1] = (uint64_t)(uintptr_t)size;
+	struct shim_call c;
+	if (!shim_enter(&c, 7024, w, 2, 16)) {
+		aclnnStatus ret = real(boolArray, size);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	aclnnStatus ret = real(boolArray, size);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	if (ok)
+		shim_out(&c, 1, size, 8);
+	shim_exit(&c);
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_aclGetBoolArraySize = {NULL, "aclGetBoolArraySize"};
+static SHIM_BODY aclnnStatus main_aclGetBoolArraySize(const aclBoolArray *boolArray, uint64_t *size)
+{
+	return wrap_aclGetBoolArraySize(boolArray, size, &target_aclGetBoolArraySize);
+}
+
+SHIM_ENTRY(aclGetBoolArraySize, main_aclGetBoolArraySize);
+
+static __attribute__((noinline, cold)) aclnnStatus other_aclGetBoolArraySize(const aclBoolArray *boolArray, uint64_t *size, struct shim_target *target)
+{
+	return wrap_aclGetBoolArraySize(boolArray, size, target);
+}
+
+static struct shim_target second_aclGetBoolArraySize = {NULL, "aclGetBoolArraySize"};
+static aclnnStatus copy_aclGetBoolArraySize(const aclBoolArray *boolArray, uint64_t *size)
+{
+	return other_aclGetBoolArraySize(boolArray, size, &second_aclGetBoolArraySize);
+}
+
+static inline __attribute__((always_inline)) aclnnStatus wrap_aclGetTensorListSize(const aclTensorList *tensorList, uint64_t *size, struct shim_target *target)
+{
+	aclnnStatus (*real)(const aclTensorList *tensorList, uint64_t *size) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return ACLNN_ERR_INNER;
+	if (shim_quiet() || shim_control->operators != OPERATORS_ALL)
+		return real(tensorList, size);
+	uint64_t w[2];
+	w[0] = (uint64_t)(uintptr_t)tensorList;
+	w[1] = (uint64_t)(uintptr_t)size;
+	struct shim_call c;
+	if (!shim_enter(&c, 7025, w, 2, 16)) {
+		aclnnStatus ret = real(tensorList, size);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	aclnnStatus ret = real(tensorList, size);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	if (ok)
+		shim_out(&c, 1, size, 8);
+	shim_exit(&c);
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_aclGetTensorListSize = {NULL, "aclGetTensorListSize"};
+static SHIM_BODY aclnnStatus main_aclGetTensorListSize(const aclTensorList *tensorList, uint64_t *size)
+{
+	return wrap_aclGetTensorListSize(tensorList, size, &target_aclGetTensorListSize);
+}
+
+SHIM_ENTRY(aclGetTensorListSize, main_aclGetTensorListSize);
+
+static __attribute__((noinline, cold)) aclnnStatus other_aclGetTensorListSize(const aclTensorList *tensorList, uint64_t *size, struct shim_target *target)
+{
+	return wrap_aclGetTensorListSize(tensorList, size, target);
+}
+
+static struct shim_target second_aclGetTensorListSize = {NULL, "aclGetTensorListSize"};
+static aclnnStatus copy_aclGetTensorListSize(const aclTensorList *tensorList, uint64_t *size)
+{
+	return other_aclGetTensorListSize(tensorList, size, &second_aclGetTensorListSize);
+}
+
+static inline __attribute__((always_inline)) aclnnStatus wrap_aclGetScalarListSize(const aclScalarList *scalarList, uint64_t *size, struct shim_target *target)
+{
+	aclnnStatus (*real)(const aclScalarList *scalarList, uint64_t *size) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return ACLNN_ERR_INNER;
+	if (shim_quiet() || shim_control->operators != OPERATORS_ALL)
+		return real(scalarList, size);
+	uint64_t w[2];
+	w[0] = (uint64_t)(uintptr_t)scalarList;
+	w[1] = (uint64_t)(uintptr_t)size;
+	struct shim_call c;
+	if (!shim_enter(&c, 7026, w, 2, 16)) {
+		aclnnStatus ret = real(scalarList, size);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	aclnnStatus ret = real(scalarList, size);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	if (ok)
+		shim_out(&c, 1, size, 8);
+	shim_exit(&c);
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_aclGetScalarListSize = {NULL, "aclGetScalarListSize"};
+static SHIM_BODY aclnnStatus main_aclGetScalarListSize(const aclScalarList *scalarList, uint64_t *size)
+{
+	return wrap_aclGetScalarListSize(scalarList, size, &target_aclGetScalarListSize);
+}
+
+SHIM_ENTRY(aclGetScalarListSize, main_aclGetScalarListSize);
+
+static __attribute__((noinline, cold)) aclnnStatus other_aclGetScalarListSize(const aclScalarList *scalarList, uint64_t *size, struct shim_target *target)
+{
+	return wrap_aclGetScalarListSize(scalarList, size, target);
+}
+
+static struct shim_target second_aclGetScalarListSize = {NULL, "aclGetScalarListSize"};
+static aclnnStatus copy_aclGetScalarListSize(const aclScalarList *scalarList, uint64_t *size)
+{
+	return other_aclGetScalarListSize(scalarList, size, &second_aclGetScalarListSize);
+}
+
+static inline __attribute__((always_inline)) aclnnStatus wrap_aclSetRawTensorAddr(aclTensor *tensor, void *addr, struct shim_target *target)
+{
+	aclnnStatus (*real)(aclTensor *tensor, void *addr) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return ACLNN_ERR_INNER;
+	if (shim_quiet() || shim_control->operators != OPERATORS_ALL)
+		return real(tensor, addr);
+	uint64_t w[2];
+	w[0] = (uint64_t)(uintptr_t)tensor;
+	w[1] = (uint64_t)(uintptr_t)addr;
+	struct shim_call c;
+	if (!shim_enter(&c, 7027, w, 2, 0)) {
+		aclnnStatus ret = real(tensor, addr);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	aclnnStatus ret = real(tensor, addr);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	shim_exit(&c);
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_aclSetRawTensorAddr = {NULL, "aclSetRawTensorAddr"};
+static SHIM_BODY aclnnStatus main_aclSetRawTensorAddr(aclTensor *tensor, void *addr)
+{
+	return wrap_aclSetRawTensorAddr(tensor, addr, &target_aclSetRawTensorAddr);
+}
+
+SHIM_ENTRY(aclSetRawTensorAddr, main_aclSetRawTensorAddr);
+
+static __attribute__((noinline, cold)) aclnnStatus other_aclSetRawTensorAddr(aclTensor *tensor, void *addr, struct shim_target *target)
+{
+	return wrap_aclSetRawTensorAddr(tensor, addr, target);
+}
+
+static struct shim_target second_aclSetRawTensorAddr = {NULL, "aclSetRawTensorAddr"};
+static aclnnStatus copy_aclSetRawTensorAddr(aclTensor *tensor, void *addr)
+{
+	return other_aclSetRawTensorAddr(tensor, addr, &second_aclSetRawTensorAddr);
+}
+
+static inline __attribute__((always_inline)) aclnnStatus wrap_aclGetRawTensorAddr(const aclTensor *tensor, void **addr, struct shim_target *target)
+{
+	aclnnStatus (*real)(const aclTensor *tensor, void **addr) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return ACLNN_ERR_INNER;
+	if (shim_quiet() || shim_control->operators != OPERATORS_ALL)
+		return real(tensor, addr);
+	uint64_t w[2];
+	w[0] = (uint64_t)(uintptr_t)tensor;
+	w[1] = (uint64_t)(uintptr_t)addr;
+	struct shim_call c;
+	if (!shim_enter(&c, 7028, w, 2, 16)) {
+		aclnnStatus ret = real(tensor, addr);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	aclnnStatus ret = real(tensor, addr);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	if (ok)
+		shim_out(&c, 1, addr, 8);
+	shim_exit(&c);
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_aclGetRawTensorAddr = {NULL, "aclGetRawTensorAddr"};
+static SHIM_BODY aclnnStatus main_aclGetRawTensorAddr(const aclTensor *tensor, void **addr)
+{
+	return wrap_aclGetRawTensorAddr(tensor, addr, &target_aclGetRawTensorAddr);
+}
+
+SHIM_ENTRY(aclGetRawTensorAddr, main_aclGetRawTensorAddr);
+
+static __attribute__((noinline, cold)) aclnnStatus other_aclGetRawTensorAddr(const aclTensor *tensor, void **addr, struct shim_target *target)
+{
+	return wrap_aclGetRawTensorAddr(tensor, addr, target);
+}
+
+static struct shim_target second_aclGetRawTensorAddr = {NULL, "aclGetRawTensorAddr"};
+static aclnnStatus copy_aclGetRawTensorAddr(const aclTensor *tensor, void **addr)
+{
+	return other_aclGetRawTensorAddr(tensor, addr, &second_aclGetRawTensorAddr);
+}
+
+static inline __attribute__((always_inline)) aclnnStatus wrap_aclSetAclOpExecutorRepeatable(aclOpExecutor *executor, struct shim_target *target)
+{
+	aclnnStatus (*real)(aclOpExecutor *executor) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return ACLNN_ERR_INNER;
+	if (shim_quiet() || shim_control->operators != OPERATORS_ALL)
+		return real(executor);
+	uint64_t w[1];
+	w[0] = (uint64_t)(uintptr_t)executor;
+	struct shim_call c;
+	if (!shim_enter(&c, 7029, w, 1, 0)) {
+		aclnnStatus ret = real(executor);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	aclnnStatus ret = real(executor);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	shim_exit(&c);
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_aclSetAclOpExecutorRepeatable = {NULL, "aclSetAclOpExecutorRepeatable"};
+static SHIM_BODY aclnnStatus main_aclSetAclOpExecutorRepeatable(aclOpExecutor *executor)
+{
+	return wrap_aclSetAclOpExecutorRepeatable(executor, &target_aclSetAclOpExecutorRepeatable);
+}
+
+SHIM_ENTRY(aclSetAclOpExecutorRepeatable, main_aclSetAclOpExecutorRepeatable);
+
+static __attribute__((noinline, cold)) aclnnStatus other_aclSetAclOpExecutorRepeatable(aclOpExecutor *executor, struct shim_target *target)
+{
+	return wrap_aclSetAclOpExecutorRepeatable(executor, target);
+}
+
+static struct shim_target second_aclSetAclOpExecutorRepeatable = {NULL, "aclSetAclOpExecutorRepeatable"};
+static aclnnStatus copy_aclSetAclOpExecutorRepeatable(aclOpExecutor *executor)
+{
+	return other_aclSetAclOpExecutorRepeatable(executor, &second_aclSetAclOpExecutorRepeatable);
+}
+
+static inline __attribute__((always_inline)) aclnnStatus wrap_aclDestroyAclOpExecutor(aclOpExecutor *executor, struct shim_target *target)
+{
+	aclnnStatus (*real)(aclOpExecutor *executor) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return ACLNN_ERR_INNER;
+	if (shim_quiet() || shim_control->operators != OPERATORS_ALL)
+		return real(executor);
+	uint64_t w[1];
+	w[0] = (uint64_t)(uintptr_t)executor;
+	struct shim_call c;
+	if (!shim_enter(&c, 7030, w, 1, 0)) {
+		aclnnStatus ret = real(executor);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	aclnnStatus ret = real(executor);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	shim_exit(&c);
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_aclDestroyAclOpExecutor = {NULL, "aclDestroyAclOpExecutor"};
+static SHIM_BODY aclnnStatus main_aclDestroyAclOpExecutor(aclOpExecutor *executor)
+{
+	return wrap_aclDestroyAclOpExecutor(executor, &target_aclDestroyAclOpExecutor);
+}
+
+SHIM_ENTRY(aclDestroyAclOpExecutor, main_aclDestroyAclOpExecutor);
+
+static __attribute__((noinline, cold)) aclnnStatus other_aclDestroyAclOpExecutor(aclOpExecutor *executor, struct shim_target *target)
+{
+	return wrap_aclDestroyAclOpExecutor(executor, target);
+}
+
+static struct shim_target second_aclDestroyAclOpExecutor = {NULL, "aclDestroyAclOpExecutor"};
+static aclnnStatus copy_aclDestroyAclOpExecutor(aclOpExecutor *executor)
+{
+	return other_aclDestroyAclOpExecutor(executor, &second_aclDestroyAclOpExecutor);
+}
+
+static inline __attribute__((always_inline)) aclnnStatus wrap_aclSetInputTensorAddr(aclOpExecutor *executor, size_t index, aclTensor *tensor, void *addr, struct shim_target *target)
+{
+	aclnnStatus (*real)(aclOpExecutor *executor, size_t index, aclTensor *tensor, void *addr) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return ACLNN_ERR_INNER;
+	if (shim_quiet() || shim_control->operators != OPERATORS_ALL)
+		return real(executor, index, tensor, addr);
+	uint64_t w[4];
+	w[0] = (uint64_t)(uintptr_t)executor;
+	w[1] = (uint64_t)index;
+	w[2] = (uint64_t)(uintptr_t)tensor;
+	w[3] = (uint64_t)(uintptr_t)addr;
+	struct shim_call c;
+	if (!shim_enter(&c, 7031, w, 4, 0)) {
+		aclnnStatus ret = real(executor, index, tensor, addr);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	aclnnStatus ret = real(executor, index, tensor, addr);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	shim_exit(&c);
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_aclSetInputTensorAddr = {NULL, "aclSetInputTensorAddr"};
+static SHIM_BODY aclnnStatus main_aclSetInputTensorAddr(aclOpExecutor *executor, size_t index, aclTensor *tensor, void *addr)
+{
+	return wrap_aclSetInputTensorAddr(executor, index, tensor, addr, &target_aclSetInputTensorAddr);
+}
+
+SHIM_ENTRY(aclSetInputTensorAddr, main_aclSetInputTensorAddr);
+
+static __attribute__((noinline, cold)) aclnnStatus other_aclSetInputTensorAddr(aclOpExecutor *executor, size_t index, aclTensor *tensor, void *addr, struct shim_target *target)
+{
+	return wrap_aclSetInputTensorAddr(executor, index, tensor, addr, target);
+}
+
+static struct shim_target second_aclSetInputTensorAddr = {NULL, "aclSetInputTensorAddr"};
+static aclnnStatus copy_aclSetInputTensorAddr(aclOpExecutor *executor, size_t index, aclTensor *tensor, void *addr)
+{
+	return other_aclSetInputTensorAddr(executor, index, tensor, addr, &second_aclSetInputTensorAddr);
+}
+
+static inline __attribute__((always_inline)) aclnnStatus wrap_aclSetOutputTensorAddr(aclOpExecutor *executor, size_t index, aclTensor *tensor, void *addr, struct shim_target *target)
+{
+	aclnnStatus (*real)(aclOpExecutor *executor, size_t index, aclTensor *tensor, void *addr) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return ACLNN_ERR_INNER;
+	if (shim_quiet() || shim_control->operators != OPERATORS_ALL)
+		return real(executor, index, tensor, addr);
+	uint64_t w[4];
+	w[0] = (uint64_t)(uintptr_t)executor;
+	w[1] = (uint64_t)index;
+	w[2] = (uint64_t)(uintptr_t)tensor;
+	w[3] = (uint64_t)(uintptr_t)addr;
+	struct shim_call c;
+	if (!shim_enter(&c, 7032, w, 4, 0)) {
+		aclnnStatus ret = real(executor, index, tensor, addr);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	aclnnStatus ret = real(executor, index, tensor, addr);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	shim_exit(&c);
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_aclSetOutputTensorAddr = {NULL, "aclSetOutputTensorAddr"};
+static SHIM_BODY aclnnStatus main_aclSetOutputTensorAddr(aclOpExecutor *executor, size_t index, aclTensor *tensor, void *addr)
+{
+	return wrap_aclSetOutputTensorAddr(executor, index, tensor, addr, &target_aclSetOutputTensorAddr);
+}
+
+SHIM_ENTRY(aclSetOutputTensorAddr, main_aclSetOutputTensorAddr);
+
+static __attribute__((noinline, cold)) aclnnStatus other_aclSetOutputTensorAddr(aclOpExecutor *executor, size_t index, aclTensor *tensor, void *addr, struct shim_target *target)
+{
+	return wrap_aclSetOutputTensorAddr(executor, index, tensor, addr, target);
+}
+
+static struct shim_target second_aclSetOutputTensorAddr = {NULL, "aclSetOutputTensorAddr"};
+static aclnnStatus copy_aclSetOutputTensorAddr(aclOpExecutor *executor, size_t index, aclTensor *tensor, void *addr)
+{
+	return other_aclSetOutputTensorAddr(executor, index, tensor, addr, &second_aclSetOutputTensorAddr);
+}
+
+static inline __attribute__((always_inline)) aclnnStatus wrap_aclSetTensorAddr(aclOpExecutor *executor, size_t index, aclTensor *tensor, void *addr, struct shim_target *target)
+{
+	aclnnStatus (*real)(aclOpExecutor *executor, size_t index, aclTensor *tensor, void *addr) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return ACLNN_ERR_INNER;
+	if (shim_quiet() || shim_control->operators != OPERATORS_ALL)
+		return real(executor, index, tensor, addr);
+	uint64_t w[4];
+	w[0] = (uint64_t)(uintptr_t)executor;
+	w[1] = (uint64_t)index;
+	w[2] = (uint64_t)(uintptr_t)tensor;
+	w[3] = (uint64_t)(uintptr_t)addr;
+	struct shim_call c;
+	if (!shim_enter(&c, 7033, w, 4, 0)) {
+		aclnnStatus ret = real(executor, index, tensor, addr);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	aclnnStatus ret = real(executor, index, tensor, addr);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	shim_exit(&c);
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_aclSetTensorAddr = {NULL, "aclSetTensorAddr"};
+static SHIM_BODY aclnnStatus main_aclSetTensorAddr(aclOpExecutor *executor, size_t index, aclTensor *tensor, void *addr)
+{
+	return wrap_aclSetTensorAddr(executor, index, tensor, addr, &target_aclSetTensorAddr);
+}
+
+SHIM_ENTRY(aclSetTensorAddr, main_aclSetTensorAddr);
+
+static __attribute__((noinline, cold)) aclnnStatus other_aclSetTensorAddr(aclOpExecutor *executor, size_t index, aclTensor *tensor, void *addr, struct shim_target *target)
+{
+	return wrap_aclSetTensorAddr(executor, index, tensor, addr, target);
+}
+
+static struct shim_target second_aclSetTensorAddr = {NULL, "aclSetTensorAddr"};
+static aclnnStatus copy_aclSetTensorAddr(aclOpExecutor *executor, size_t index, aclTensor *tensor, void *addr)
+{
+	return other_aclSetTensorAddr(executor, index, tensor, addr, &second_aclSetTensorAddr);
+}
+
+static inline __attribute__((always_inline)) aclnnStatus wrap_aclSetDynamicInputTensorAddr(aclOpExecutor *executor, size_t irIndex, size_t relativeIndex, aclTensorList *tensors, void *addr, struct shim_target *target)
+{
+	aclnnStatus (*real)(aclOpExecutor *executor, size_t irIndex, size_t relativeIndex, aclTensorList *tensors, void *addr) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return ACLNN_ERR_INNER;
+	if (shim_quiet() || shim_control->operators != OPERATORS_ALL)
+		return real(executor, irIndex, relativeIndex, tensors, addr);
+	uint64_t w[5];
+	w[0] = (uint64_t)(uintptr_t)executor;
+	w[1] = (uint64_t)irIndex;
+	w[2] = (uint64_t)relativeIndex;
+	w[3] = (uint64_t)(uintptr_t)tensors;
+	w[4] = (uint64_t)(uintptr_t)addr;
+	struct shim_call c;
+	if (!shim_enter(&c, 7034, w, 5, 0)) {
+		aclnnStatus ret = real(executor, irIndex, relativeIndex, tensors, addr);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	aclnnStatus ret = real(executor, irIndex, relativeIndex, tensors, addr);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	shim_exit(&c);
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_aclSetDynamicInputTensorAddr = {NULL, "aclSetDynamicInputTensorAddr"};
+static SHIM_BODY aclnnStatus main_aclSetDynamicInputTensorAddr(aclOpExecutor *executor, size_t irIndex, size_t relativeIndex, aclTensorList *tensors, void *addr)
+{
+	return wrap_aclSetDynamicInputTensorAddr(executor, irIndex, relativeIndex, tensors, addr, &target_aclSetDynamicInputTensorAddr);
+}
+
+SHIM_ENTRY(aclSetDynamicInputTensorAddr, main_aclSetDynamicInputTensorAddr);
+
+static __attribute__((noinline, cold)) aclnnStatus other_aclSetDynamicInputTensorAddr(aclOpExecutor *executor, size_t irIndex, size_t relativeIndex, aclTensorList *tensors, void *addr, struct shim_target *target)
+{
+	return wrap_aclSetDynamicInputTensorAddr(executor, irIndex, relativeIndex, tensors, addr, target);
+}
+
+static struct shim_target second_aclSetDynamicInputTensorAddr = {NULL, "aclSetDynamicInputTensorAddr"};
+static aclnnStatus copy_aclSetDynamicInputTensorAddr(aclOpExecutor *executor, size_t irIndex, size_t relativeIndex, aclTensorList *tensors, void *addr)
+{
+	return other_aclSetDynamicInputTensorAddr(executor, irIndex, relativeIndex, tensors, addr, &second_aclSetDynamicInputTensorAddr);
+}
+
+static inline __attribute__((always_inline)) aclnnStatus wrap_aclSetDynamicOutputTensorAddr(aclOpExecutor *executor, size_t irIndex, size_t relativeIndex, aclTensorList *tensors, void *addr, struct shim_target *target)
+{
+	aclnnStatus (*real)(aclOpExecutor *executor, size_t irIndex, size_t relativeIndex, aclTensorList *tensors, void *addr) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return ACLNN_ERR_INNER;
+	if (shim_quiet() || shim_control->operators != OPERATORS_ALL)
+		return real(executor, irIndex, relativeIndex, tensors, addr);
+	uint64_t w[5];
+	w[0] = (uint64_t)(uintptr_t)executor;
+	w[1] = (uint64_t)irIndex;
+	w[2] = (uint64_t)relativeIndex;
+	w[3] = (uint64_t)(uintptr_t)tensors;
+	w[4] = (uint64_t)(uintptr_t)addr;
+	struct shim_call c;
+	if (!shim_enter(&c, 7035, w, 5, 0)) {
+		aclnnStatus ret = real(executor, irIndex, relativeIndex, tensors, addr);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	aclnnStatus ret = real(executor, irIndex, relativeIndex, tensors, addr);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	shim_exit(&c);
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_aclSetDynamicOutputTensorAddr = {NULL, "aclSetDynamicOutputTensorAddr"};
+static SHIM_BODY aclnnStatus main_aclSetDynamicOutputTensorAddr(aclOpExecutor *executor, size_t irIndex, size_t relativeIndex, aclTensorList *tensors, void *addr)
+{
+	return wrap_aclSetDynamicOutputTensorAddr(executor, irIndex, relativeIndex, tensors, addr, &target_aclSetDynamicOutputTensorAddr);
+}
+
+SHIM_ENTRY(aclSetDynamicOutputTensorAddr, main_aclSetDynamicOutputTensorAddr);
+
+static __attribute__((noinline, cold)) aclnnStatus other_aclSetDynamicOutputTensorAddr(aclOpExecutor *executor, size_t irIndex, size_t relativeIndex, aclTensorList *tensors, void *addr, struct shim_target *target)
+{
+	return wrap_aclSetDynamicOutputTensorAddr(executor, irIndex, relativeIndex, tensors, addr, target);
+}
+
+static struct shim_target second_aclSetDynamicOutputTensorAddr = {NULL, "aclSetDynamicOutputTensorAddr"};
+static aclnnStatus copy_aclSetDynamicOutputTensorAddr(aclOpExecutor *executor, size_t irIndex, size_t relativeIndex, aclTensorList *tensors, void *addr)
+{
+	return other_aclSetDynamicOutputTensorAddr(executor, irIndex, relativeIndex, tensors, addr, &second_aclSetDynamicOutputTensorAddr);
+}
+
+static inline __attribute__((always_inline)) aclnnStatus wrap_aclSetDynamicTensorAddr(aclOpExecutor *executor, size_t irIndex, size_t relativeIndex, aclTensorList *tensors, void *addr, struct shim_target *target)
+{
+	aclnnStatus (*real)(aclOpExecutor *executor, size_t irIndex, size_t relativeIndex, aclTensorList *tensors, void *addr) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return ACLNN_ERR_INNER;
+	if (shim_quiet() || shim_control->operators != OPERATORS_ALL)
+		return real(executor, irIndex, relativeIndex, tensors, addr);
+	uint64_t w[5];
+	w[0] = (uint64_t)(uintptr_t)executor;
+	w[1] = (uint64_t)irIndex;
+	w[2] = (uint64_t)relativeIndex;
+	w[3] = (uint64_t)(uintptr_t)tensors;
+	w[4] = (uint64_t)(uintptr_t)addr;
+	struct shim_call c;
+	if (!shim_enter(&c, 7036, w, 5, 0)) {
+		aclnnStatus ret = real(executor, irIndex, relativeIndex, tensors, addr);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	aclnnStatus ret = real(executor, irIndex, relativeIndex, tensors, addr);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	shim_exit(&c);
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_aclSetDynamicTensorAddr = {NULL, "aclSetDynamicTensorAddr"};
+static SHIM_BODY aclnnStatus main_aclSetDynamicTensorAddr(aclOpExecutor *executor, size_t irIndex, size_t relativeIndex, aclTensorList *tensors, void *addr)
+{
+	return wrap_aclSetDynamicTensorAddr(executor, irIndex, relativeIndex, tensors, addr, &target_aclSetDynamicTensorAddr);
+}
+
+SHIM_ENTRY(aclSetDynamicTensorAddr, main_aclSetDynamicTensorAddr);
+
+static __attribute__((noinline, cold)) aclnnStatus other_aclSetDynamicTensorAddr(aclOpExecutor *executor, size_t irIndex, size_t relativeIndex, aclTensorList *tensors, void *addr, struct shim_target *target)
+{
+	return wrap_aclSetDynamicTensorAddr(executor, irIndex, relativeIndex, tensors, addr, target);
+}
+
+static struct shim_target second_aclSetDynamicTensorAddr = {NULL, "aclSetDynamicTensorAddr"};
+static aclnnStatus copy_aclSetDynamicTensorAddr(aclOpExecutor *executor, size_t irIndex, size_t relativeIndex, aclTensorList *tensors, void *addr)
+{
+	return other_aclSetDynamicTensorAddr(executor, irIndex, relativeIndex, tensors, addr, &second_aclSetDynamicTensorAddr);
+}
+
+static inline __attribute__((always_inline)) aclnnStatus wrap_AclSetInputTensorAddr(aclOpExecutor *executor, size_t index, aclTensor *tensor, void *addr, struct shim_target *target)
+{
+	aclnnStatus (*real)(aclOpExecutor *executor, size_t index, aclTensor *tensor, void *addr) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return ACLNN_ERR_INNER;
+	if (shim_quiet() || shim_control->operators != OPERATORS_ALL)
+		return real(executor, index, tensor, addr);
+	uint64_t w[4];
+	w[0] = (uint64_t)(uintptr_t)executor;
+	w[1] = (uint64_t)index;
+	w[2] = (uint64_t)(uintptr_t)tensor;
+	w[3] = (uint64_t)(uintptr_t)addr;
+	struct shim_call c;
+	if (!shim_enter(&c, 7037, w, 4, 0)) {
+		aclnnStatus ret = real(executor, index, tensor, addr);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	aclnnStatus ret = real(executor, index, tensor, addr);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	shim_exit(&c);
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_AclSetInputTensorAddr = {NULL, "AclSetInputTensorAddr"};
+static SHIM_BODY aclnnStatus main_AclSetInputTensorAddr(aclOpExecutor *executor, size_t index, aclTensor *tensor, void *addr)
+{
+	return wrap_AclSetInputTensorAddr(executor, index, tensor, addr, &target_AclSetInputTensorAddr);
+}
+
+SHIM_ENTRY(AclSetInputTensorAddr, main_AclSetInputTensorAddr);
+
+static __attribute__((noinline, cold)) aclnnStatus other_AclSetInputTensorAddr(aclOpExecutor *executor, size_t index, aclTensor *tensor, void *addr, struct shim_target *target)
+{
+	return wrap_AclSetInputTensorAddr(executor, index, tensor, addr, target);
+}
+
+static struct shim_target second_AclSetInputTensorAddr = {NULL, "AclSetInputTensorAddr"};
+static aclnnStatus copy_AclSetInputTensorAddr(aclOpExecutor *executor, size_t index, aclTensor *tensor, void *addr)
+{
+	return other_AclSetInputTensorAddr(executor, index, tensor, addr, &second_AclSetInputTensorAddr);
+}
+
+static inline __attribute__((always_inline)) aclnnStatus wrap_AclSetOutputTensorAddr(aclOpExecutor *executor, size_t index, aclTensor *tensor, void *addr, struct shim_target *target)
+{
+	aclnnStatus (*real)(aclOpExecutor *executor, size_t index, aclTensor *tensor, void *addr) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return ACLNN_ERR_INNER;
+	if (shim_quiet() || shim_control->operators != OPERATORS_ALL)
+		return real(executor, index, tensor, addr);
+	uint64_t w[4];
+	w[0] = (uint64_t)(uintptr_t)executor;
+	w[1] = (uint64_t)index;
+	w[2] = (uint64_t)(uintptr_t)tensor;
+	w[3] = (uint64_t)(uintptr_t)addr;
+	struct shim_call c;
+	if (!shim_enter(&c, 7038, w, 4, 0)) {
+		aclnnStatus ret = real(executor, index, tensor, addr);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	aclnnStatus ret = real(executor, index, tensor, addr);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	shim_exit(&c);
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_AclSetOutputTensorAddr = {NULL, "AclSetOutputTensorAddr"};
+static SHIM_BODY aclnnStatus main_AclSetOutputTensorAddr(aclOpExecutor *executor, size_t index, aclTensor *tensor, void *addr)
+{
+	return wrap_AclSetOutputTensorAddr(executor, index, tensor, addr, &target_AclSetOutputTensorAddr);
+}
+
+SHIM_ENTRY(AclSetOutputTensorAddr, main_AclSetOutputTensorAddr);
+
+static __attribute__((noinline, cold)) aclnnStatus other_AclSetOutputTensorAddr(aclOpExecutor *executor, size_t index, aclTensor *tensor, void *addr, struct shim_target *target)
+{
+	return wrap_AclSetOutputTensorAddr(executor, index, tensor, addr, target);
+}
+
+static struct shim_target second_AclSetOutputTensorAddr = {NULL, "AclSetOutputTensorAddr"};
+static aclnnStatus copy_AclSetOutputTensorAddr(aclOpExecutor *executor, size_t index, aclTensor *tensor, void *addr)
+{
+	return other_AclSetOutputTensorAddr(executor, index, tensor, addr, &second_AclSetOutputTensorAddr);
+}
+
+static inline __attribute__((always_inline)) aclnnStatus wrap_AclSetTensorAddr(aclOpExecutor *executor, size_t index, aclTensor *tensor, void *addr, struct shim_target *target)
+{
+	aclnnStatus (*real)(aclOpExecutor *executor, size_t index, aclTensor *tensor, void *addr) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return ACLNN_ERR_INNER;
+	if (shim_quiet() || shim_control->operators != OPERATORS_ALL)
+		return real(executor, index, tensor, addr);
+	uint64_t w[4];
+	w[0] = (uint64_t)(uintptr_t)executor;
+	w[1] = (uint64_t)index;
+	w[2] = (uint64_t)(uintptr_t)tensor;
+	w[3] = (uint64_t)(uintptr_t)addr;
+	struct shim_call c;
+	if (!shim_enter(&c, 7039, w, 4, 0)) {
+		aclnnStatus ret = real(executor, index, tensor, addr);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	aclnnStatus ret = real(executor, index, tensor, addr);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	shim_exit(&c);
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_AclSetTensorAddr = {NULL, "AclSetTensorAddr"};
+static SHIM_BODY aclnnStatus main_AclSetTensorAddr(aclOpExecutor *executor, size_t index, aclTensor *tensor, void *addr)
+{
+	return wrap_AclSetTensorAddr(executor, index, tensor, addr, &target_AclSetTensorAddr);
+}
+
+SHIM_ENTRY(AclSetTensorAddr, main_AclSetTensorAddr);
+
+static __attribute__((noinline, cold)) aclnnStatus other_AclSetTensorAddr(aclOpExecutor *executor, size_t index, aclTensor *tensor, void *addr, struct shim_target *target)
+{
+	return wrap_AclSetTensorAddr(executor, index, tensor, addr, target);
+}
+
+static struct shim_target second_AclSetTensorAddr = {NULL, "AclSetTensorAddr"};
+static aclnnStatus copy_AclSetTensorAddr(aclOpExecutor *executor, size_t index, aclTensor *tensor, void *addr)
+{
+	return other_AclSetTensorAddr(executor, index, tensor, addr, &second_AclSetTensorAddr);
+}
+
+static inline __attribute__((always_inline)) aclnnStatus wrap_AclSetDynamicInputTensorAddr(aclOpExecutor *executor, size_t irIndex, size_t relativeIndex, aclTensorList *tensors, void *addr, struct shim_target *target)
+{
+	aclnnStatus (*real)(aclOpExecutor *executor, size_t irIndex, size_t relativeIndex, aclTensorList *tensors, void *addr) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return ACLNN_ERR_INNER;
+	if (shim_quiet() || shim_control->operators != OPERATORS_ALL)
+		return real(executor, irIndex, relativeIndex, tensors, addr);
+	uint64_t w[5];
+	w[0] = (uint64_t)(uintptr_t)executor;
+	w[1] = (uint64_t)irIndex;
+	w[2] = (uint64_t)relativeIndex;
+	w[3] = (uint64_t)(uintptr_t)tensors;
+	w[4] = (uint64_t)(uintptr_t)addr;
+	struct shim_call c;
+	if (!shim_enter(&c, 7040, w, 5, 0)) {
+		aclnnStatus ret = real(executor, irIndex, relativeIndex, tensors, addr);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	aclnnStatus ret = real(executor, irIndex, relativeIndex, tensors, addr);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	shim_exit(&c);
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_AclSetDynamicInputTensorAddr = {NULL, "AclSetDynamicInputTensorAddr"};
+static SHIM_BODY aclnnStatus main_AclSetDynamicInputTensorAddr(aclOpExecutor *executor, size_t irIndex, size_t relativeIndex, aclTensorList *tensors, void *addr)
+{
+	return wrap_AclSetDynamicInputTensorAddr(executor, irIndex, relativeIndex, tensors, addr, &target_AclSetDynamicInputTensorAddr);
+}
+
+SHIM_ENTRY(AclSetDynamicInputTensorAddr, main_AclSetDynamicInputTensorAddr);
+
+static __attribute__((noinline, cold)) aclnnStatus other_AclSetDynamicInputTensorAddr(aclOpExecutor *executor, size_t irIndex, size_t relativeIndex, aclTensorList *tensors, void *addr, struct shim_target *target)
+{
+	return wrap_AclSetDynamicInputTensorAddr(executor, irIndex, relativeIndex, tensors, addr, target);
+}
+
+static struct shim_target second_AclSetDynamicInputTensorAddr = {NULL, "AclSetDynamicInputTensorAddr"};
+static aclnnStatus copy_AclSetDynamicInputTensorAddr(aclOpExecutor *executor, size_t irIndex, size_t relativeIndex, aclTensorList *tensors, void *addr)
+{
+	return other_AclSetDynamicInputTensorAddr(executor, irIndex, relativeIndex, tensors, addr, &second_AclSetDynamicInputTensorAddr);
+}
+
+static inline __attribute__((always_inline)) aclnnStatus wrap_AclSetDynamicOutputTensorAddr(aclOpExecutor *executor, size_t irIndex, size_t relativeIndex, aclTensorList *tensors, void *addr, struct shim_target *target)
+{
+	aclnnStatus (*real)(aclOpExecutor *executor, size_t irIndex, size_t relativeIndex, aclTensorList *tensors, void *addr) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return ACLNN_ERR_INNER;
+	if (shim_quiet() || shim_control->operators != OPERATORS_ALL)
+		return real(executor, irIndex, relativeIndex, tensors, addr);
+	uint64_t w[5];
+	w[0] = (uint64_t)(uintptr_t)executor;
+	w[1] = (uint64_t)irIndex;
+	w[2] = (uint64_t)relativeIndex;
+	w[3] = (uint64_t)(uintptr_t)tensors;
+	w[4] = (uint64_t)(uintptr_t)addr;
+	struct shim_call c;
+	if (!shim_enter(&c, 7041, w, 5, 0)) {
+		aclnnStatus ret = real(executor, irIndex, relativeIndex, tensors, addr);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	aclnnStatus ret = real(executor, irIndex, relativeIndex, tensors, addr);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	shim_exit(&c);
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_AclSetDynamicOutputTensorAddr = {NULL, "AclSetDynamicOutputTensorAddr"};
+static SHIM_BODY aclnnStatus main_AclSetDynamicOutputTensorAddr(aclOpExecutor *executor, size_t irIndex, size_t relativeIndex, aclTensorList *tensors, void *addr)
+{
+	return wrap_AclSetDynamicOutputTensorAddr(executor, irIndex, relativeIndex, tensors, addr, &target_AclSetDynamicOutputTensorAddr);
+}
+
+SHIM_ENTRY(AclSetDynamicOutputTensorAddr, main_AclSetDynamicOutputTensorAddr);
+
+static __attribute__((noinline, cold)) aclnnStatus other_AclSetDynamicOutputTensorAddr(aclOpExecutor *executor, size_t irIndex, size_t relativeIndex, aclTensorList *tensors, void *addr, struct shim_target *target)
+{
+	return wrap_AclSetDynamicOutputTensorAddr(executor, irIndex, relativeIndex, tensors, addr, target);
+}
+
+static struct shim_target second_AclSetDynamicOutputTensorAddr = {NULL, "AclSetDynamicOutputTensorAddr"};
+static aclnnStatus copy_AclSetDynamicOutputTensorAddr(aclOpExecutor *executor, size_t irIndex, size_t relativeIndex, aclTensorList *tensors, void *addr)
+{
+	return other_AclSetDynamicOutputTensorAddr(executor, irIndex, relativeIndex, tensors, addr, &second_AclSetDynamicOutputTensorAddr);
+}
+
+static inline __attribute__((always_inline)) aclnnStatus wrap_AclSetDynamicTensorAddr(aclOpExecutor *executor, size_t irIndex, size_t relativeIndex, aclTensorList *tensors, void *addr, struct shim_target *target)
+{
+	aclnnStatus (*real)(aclOpExecutor *executor, size_t irIndex, size_t relativeIndex, aclTensorList *tensors, void *addr) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return ACLNN_ERR_INNER;
+	if (shim_quiet() || shim_control->operators != OPERATORS_ALL)
+		return real(executor, irIndex, relativeIndex, tensors, addr);
+	uint64_t w[5];
+	w[0] = (uint64_t)(uintptr_t)executor;
+	w[1] = (uint64_t)irIndex;
+	w[2] = (uint64_t)relativeIndex;
+	w[3] = (uint64_t)(uintptr_t)tensors;
+	w[4] = (uint64_t)(uintptr_t)addr;
+	struct shim_call c;
+	if (!shim_enter(&c, 7042, w, 5, 0)) {
+		aclnnStatus ret = real(executor, irIndex, relativeIndex, tensors, addr);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	aclnnStatus ret = real(executor, irIndex, relativeIndex, tensors, addr);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	shim_exit(&c);
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_AclSetDynamicTensorAddr = {NULL, "AclSetDynamicTensorAddr"};
+static SHIM_BODY aclnnStatus main_AclSetDynamicTensorAddr(aclOpExecutor *executor, size_t irIndex, size_t relativeIndex, aclTensorList *tensors, void *addr)
+{
+	return wrap_AclSetDynamicTensorAddr(executor, irIndex, relativeIndex, tensors, addr, &target_AclSetDynamicTensorAddr);
+}
+
+SHIM_ENTRY(AclSetDynamicTensorAddr, main_AclSetDynamicTensorAddr);
+
+static __attribute__((noinline, cold)) aclnnStatus other_AclSetDynamicTensorAddr(aclOpExecutor *executor, size_t irIndex, size_t relativeIndex, aclTensorList *tensors, void *addr, struct shim_target *target)
+{
+	return wrap_AclSetDynamicTensorAddr(executor, irIndex, relativeIndex, tensors, addr, target);
+}
+
+static struct shim_target second_AclSetDynamicTensorAddr = {NULL, "AclSetDynamicTensorAddr"};
+static aclnnStatus copy_AclSetDynamicTensorAddr(aclOpExecutor *executor, size_t irIndex, size_t relativeIndex, aclTensorList *tensors, void *addr)
+{
+	return other_AclSetDynamicTensorAddr(executor, irIndex, relativeIndex, tensors, addr, &second_AclSetDynamicTensorAddr);
+}
+
+static inline __attribute__((always_inline)) aclnnStatus wrap_aclDumpOpTensors(const char *opType, const char *opName, aclTensor **tensors, size_t inputTensorNum, size_t outputTensorNum, aclrtStream stream, struct shim_target *target)
+{
+	aclnnStatus (*real)(const char *opType, const char *opName, aclTensor **tensors, size_t inputTensorNum, size_t outputTensorNum, aclrtStream stream) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return ACLNN_ERR_INNER;
+	if (shim_quiet() || shim_control->operators != OPERATORS_ALL)
+		return real(opType, opName, tensors, inputTensorNum, outputTensorNum, stream);
+	uint64_t w[6];
+	w[0] = (uint64_t)(uintptr_t)opType;
+	w[1] = (uint64_t)(uintptr_t)opName;
+	w[2] = (uint64_t)(uintptr_t)tensors;
+	w[3] = (uint64_t)inputTensorNum;
+	w[4] = (uint64_t)outputTensorNum;
+	w[5] = (uint64_t)(uintptr_t)stream;
+	struct shim_call c;
+	if (!shim_enter(&c, 7043, w, 6, 0)) {
+		aclnnStatus ret = real(opType, opName, tensors, inputTensorNum, outputTensorNum, stream);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	aclnnStatus ret = real(opType, opName, tensors, inputTensorNum, outputTensorNum, stream);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	shim_string(&c, 0, 0, opType, RING_INLINE, ok);
+	shim_string(&c, 1, 0, opName, RING_INLINE, ok);
+	if (ok)
+		shim_in(&c, 2, tensors, 8ULL * ((uint64_t)inputTensorNum + (uint64_t)outputTensorNum), ok);
+	shim_exit(&c);
+	if (ok) {
+		shim_large(c.seq, 2, 0, tensors, 8ULL * ((uint64_t)inputTensorNum + (uint64_t)outputTensorNum));
+	}
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_aclDumpOpTensors = {NULL, "aclDumpOpTensors"};
+static SHIM_BODY aclnnStatus main_aclDumpOpTensors(const char *opType, const char *opName, aclTensor **tensors, size_t inputTensorNum, size_t outputTensorNum, aclrtStream stream)
+{
+	return wrap_aclDumpOpTensors(opType, opName, tensors, inputTensorNum, outputTensorNum, stream, &target_aclDumpOpTensors);
+}
+
+SHIM_ENTRY(aclDumpOpTensors, main_aclDumpOpTensors);
+
+static __attribute__((noinline, cold)) aclnnStatus other_aclDumpOpTensors(const char *opType, const char *opName, aclTensor **tensors, size_t inputTensorNum, size_t outputTensorNum, aclrtStream stream, struct shim_target *target)
+{
+	return wrap_aclDumpOpTensors(opType, opName, tensors, inputTensorNum, outputTensorNum, stream, target);
+}
+
+static struct shim_target second_aclDumpOpTensors = {NULL, "aclDumpOpTensors"};
+static aclnnStatus copy_aclDumpOpTensors(const char *opType, const char *opName, aclTensor **tensors, size_t inputTensorNum, size_t outputTensorNum, aclrtStream stream)
+{
+	return other_aclDumpOpTensors(opType, opName, tensors, inputTensorNum, outputTensorNum, stream, &second_aclDumpOpTensors);
+}
+
+static inline __attribute__((always_inline)) aclnnStatus wrap_aclnnInit(const char *configPath, struct shim_target *target)
+{
+	aclnnStatus (*real)(const char *configPath) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return ACLNN_ERR_INNER;
+	if (shim_quiet() || shim_control->operators != OPERATORS_ALL)
+		return real(configPath);
+	uint64_t w[1];
+	w[0] = (uint64_t)(uintptr_t)configPath;
+	struct shim_call c;
+	if (!shim_enter(&c, 7044, w, 1, 0)) {
+		aclnnStatus ret = real(configPath);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	aclnnStatus ret = real(configPath);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	bool ok = ret == 0;
+	shim_string(&c, 0, 0, configPath, RING_INLINE, ok);
+	shim_exit(&c);
+	if (ok) {
+		shim_file(c.seq, 0, configPath);
+	}
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_aclnnInit = {NULL, "aclnnInit"};
+static SHIM_BODY aclnnStatus main_aclnnInit(const char *configPath)
+{
+	return wrap_aclnnInit(configPath, &target_aclnnInit);
+}
+
+SHIM_ENTRY(aclnnInit, main_aclnnInit);
+
+static __attribute__((noinline, cold)) aclnnStatus other_aclnnInit(const char *configPath, struct shim_target *target)
+{
+	return wrap_aclnnInit(configPath, target);
+}
+
+static struct shim_target second_aclnnInit = {NULL, "aclnnInit"};
+static aclnnStatus copy_aclnnInit(const char *configPath)
+{
+	return other_aclnnInit(configPath, &second_aclnnInit);
+}
+
+static inline __attribute__((always_inline)) aclnnStatus wrap_aclnnFinalize(struct shim_target *target)
+{
+	aclnnStatus (*real)(void) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return ACLNN_ERR_INNER;
+	if (shim_quiet() || shim_control->operators != OPERATORS_ALL)
+		return real();
+	struct shim_call c;
+	if (!shim_enter(&c, 7045, NULL, 0, 0)) {
+		aclnnStatus ret = real();
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	aclnnStatus ret = real();
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	shim_exit(&c);
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_aclnnFinalize = {NULL, "aclnnFinalize"};
+static SHIM_BODY aclnnStatus main_aclnnFinalize(void)
+{
+	return wrap_aclnnFinalize(&target_aclnnFinalize);
+}
+
+SHIM_ENTRY(aclnnFinalize, main_aclnnFinalize);
+
+static __attribute__((noinline, cold)) aclnnStatus other_aclnnFinalize(struct shim_target *target)
+{
+	return wrap_aclnnFinalize(target);
+}
+
+static struct shim_target second_aclnnFinalize = {NULL, "aclnnFinalize"};
+static aclnnStatus copy_aclnnFinalize(void)
+{
+	return other_aclnnFinalize(&second_aclnnFinalize);
+}
+
+static inline __attribute__((always_inline)) int wrap_InitHugeMemThreadLocal(void *unused, bool shared, struct shim_target *target)
+{
+	int (*real)(void *unused, bool shared) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return 0;
+	if (shim_quiet() || shim_control->operators != OPERATORS_ALL)
+		return real(unused, shared);
+	uint64_t w[2];
+	w[0] = (uint64_t)(uintptr_t)unused;
+	w[1] = (uint64_t)shared;
+	struct shim_call c;
+	if (!shim_enter(&c, 7046, w, 2, 0)) {
+		int ret = real(unused, shared);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	int ret = real(unused, shared);
+	shim_return(&c, (uint64_t)(uint32_t)ret);
+	shim_exit(&c);
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_InitHugeMemThreadLocal = {NULL, "InitHugeMemThreadLocal"};
+static SHIM_BODY int main_InitHugeMemThreadLocal(void *unused, bool shared)
+{
+	return wrap_InitHugeMemThreadLocal(unused, shared, &target_InitHugeMemThreadLocal);
+}
+
+SHIM_ENTRY(InitHugeMemThreadLocal, main_InitHugeMemThreadLocal);
+
+static __attribute__((noinline, cold)) int other_InitHugeMemThreadLocal(void *unused, bool shared, struct shim_target *target)
+{
+	return wrap_InitHugeMemThreadLocal(unused, shared, target);
+}
+
+static struct shim_target second_InitHugeMemThreadLocal = {NULL, "InitHugeMemThreadLocal"};
+static int copy_InitHugeMemThreadLocal(void *unused, bool shared)
+{
+	return other_InitHugeMemThreadLocal(unused, shared, &second_InitHugeMemThreadLocal);
+}
+
+static inline __attribute__((always_inline)) void wrap_UnInitHugeMemThreadLocal(void *unused, bool shared, struct shim_target *target)
+{
+	void (*real)(void *unused, bool shared) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return;
+	if (shim_quiet() || shim_control->operators != OPERATORS_ALL) {
+		real(unused, shared);
+		return;
+	}
+	uint64_t w[2];
+	w[0] = (uint64_t)(uintptr_t)unused;
+	w[1] = (uint64_t)shared;
+	struct shim_call c;
+	if (!shim_enter(&c, 7047, w, 2, 0)) {
+		real(unused, shared);
+		shim_leave();
+		return;
+	}
+	shim_commit(&c);
+	real(unused, shared);
+	shim_return(&c, 0);
+	shim_exit(&c);
+	shim_leave();
+	return;
+}
+
+static struct shim_target target_UnInitHugeMemThreadLocal = {NULL, "UnInitHugeMemThreadLocal"};
+static SHIM_BODY void main_UnInitHugeMemThreadLocal(void *unused, bool shared)
+{
+	wrap_UnInitHugeMemThreadLocal(unused, shared, &target_UnInitHugeMemThreadLocal);
+}
+
+SHIM_ENTRY(UnInitHugeMemThreadLocal, main_UnInitHugeMemThreadLocal);
+
+static __attribute__((noinline, cold)) void other_UnInitHugeMemThreadLocal(void *unused, bool shared, struct shim_target *target)
+{
+	wrap_UnInitHugeMemThreadLocal(unused, shared, target);
+}
+
+static struct shim_target second_UnInitHugeMemThreadLocal = {NULL, "UnInitHugeMemThreadLocal"};
+static void copy_UnInitHugeMemThreadLocal(void *unused, bool shared)
+{
+	other_UnInitHugeMemThreadLocal(unused, shared, &second_UnInitHugeMemThreadLocal);
+}
+
+static inline __attribute__((always_inline)) void wrap_ReleaseHugeMem(void *unused, bool shared, struct shim_target *target)
+{
+	void (*real)(void *unused, bool shared) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return;
+	if (shim_quiet() || shim_control->operators != OPERATORS_ALL) {
+		real(unused, shared);
+		return;
+	}
+	uint64_t w[2];
+	w[0] = (uint64_t)(uintptr_t)unused;
+	w[1] = (uint64_t)shared;
+	struct shim_call c;
+	if (!shim_enter(&c, 7048, w, 2, 0)) {
+		real(unused, shared);
+		shim_leave();
+		return;
+	}
+	shim_commit(&c);
+	real(unused, shared);
+	shim_return(&c, 0);
+	shim_exit(&c);
+	shim_leave();
+	return;
+}
+
+static struct shim_target target_ReleaseHugeMem = {NULL, "ReleaseHugeMem"};
+static SHIM_BODY void main_ReleaseHugeMem(void *unused, bool shared)
+{
+	wrap_ReleaseHugeMem(unused, shared, &target_ReleaseHugeMem);
+}
+
+SHIM_ENTRY(ReleaseHugeMem, main_ReleaseHugeMem);
+
+static __attribute__((noinline, cold)) void other_ReleaseHugeMem(void *unused, bool shared, struct shim_target *target)
+{
+	wrap_ReleaseHugeMem(unused, shared, target);
+}
+
+static struct shim_target second_ReleaseHugeMem = {NULL, "ReleaseHugeMem"};
+static void copy_ReleaseHugeMem(void *unused, bool shared)
+{
+	other_ReleaseHugeMem(unused, shared, &second_ReleaseHugeMem);
+}
+
+static inline __attribute__((always_inline)) void wrap_InitPTACacheThreadLocal(struct shim_target *target)
+{
+	void (*real)(void) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return;
+	if (shim_quiet() || shim_control->operators != OPERATORS_ALL) {
+		real();
+		return;
+	}
+	struct shim_call c;
+	if (!shim_enter(&c, 7049, NULL, 0, 0)) {
+		real();
+		shim_leave();
+		return;
+	}
+	shim_commit(&c);
+	real();
+	shim_return(&c, 0);
+	shim_exit(&c);
+	shim_leave();
+	return;
+}
+
+static struct shim_target target_InitPTACacheThreadLocal = {NULL, "InitPTACacheThreadLocal"};
+static SHIM_BODY void main_InitPTACacheThreadLocal(void)
+{
+	wrap_InitPTACacheThreadLocal(&target_InitPTACacheThreadLocal);
+}
+
+SHIM_ENTRY(InitPTACacheThreadLocal, main_InitPTACacheThreadLocal);
+
+static __attribute__((noinline, cold)) void other_InitPTACacheThreadLocal(struct shim_target *target)
+{
+	wrap_InitPTACacheThreadLocal(target);
+}
+
+static struct shim_target second_InitPTACacheThreadLocal = {NULL, "InitPTACacheThreadLocal"};
+static void copy_InitPTACacheThreadLocal(void)
+{
+	other_InitPTACacheThreadLocal(&second_InitPTACacheThreadLocal);
+}
+
+static inline __attribute__((always_inline)) void wrap_UnInitPTACacheThreadLocal(struct shim_target *target)
+{
+	void (*real)(void) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return;
+	if (shim_quiet() || shim_control->operators != OPERATORS_ALL) {
+		real();
+		return;
+	}
+	struct shim_call c;
+	if (!shim_enter(&c, 7050, NULL, 0, 0)) {
+		real();
+		shim_leave();
+		return;
+	}
+	shim_commit(&c);
+	real();
+	shim_return(&c, 0);
+	shim_exit(&c);
+	shim_leave();
+	return;
+}
+
+static struct shim_target target_UnInitPTACacheThreadLocal = {NULL, "UnInitPTACacheThreadLocal"};
+static SHIM_BODY void main_UnInitPTACacheThreadLocal(void)
+{
+	wrap_UnInitPTACacheThreadLocal(&target_UnInitPTACacheThreadLocal);
+}
+
+SHIM_ENTRY(UnInitPTACacheThreadLocal, main_UnInitPTACacheThreadLocal);
+
+static __attribute__((noinline, cold)) void other_UnInitPTACacheThreadLocal(struct shim_target *target)
+{
+	wrap_UnInitPTACacheThreadLocal(target);
+}
+
+static struct shim_target second_UnInitPTACacheThreadLocal = {NULL, "UnInitPTACacheThreadLocal"};
+static void copy_UnInitPTACacheThreadLocal(void)
+{
+	other_UnInitPTACacheThreadLocal(&second_UnInitPTACacheThreadLocal);
+}
+
+static inline __attribute__((always_inline)) void wrap_SetPTAHashKey(uint64_t hash, struct shim_target *target)
+{
+	void (*real)(uint64_t hash) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return;
+	if (shim_quiet() || shim_control->operators != OPERATORS_ALL) {
+		real(hash);
+		return;
+	}
+	uint64_t w[1];
+	w[0] = (uint64_t)hash;
+	struct shim_call c;
+	if (!shim_enter(&c, 7051, w, 1, 0)) {
+		real(hash);
+		shim_leave();
+		return;
+	}
+	shim_commit(&c);
+	real(hash);
+	shim_return(&c, 0);
+	shim_exit(&c);
+	shim_leave();
+	return;
+}
+
+static struct shim_target target_SetPTAHashKey = {NULL, "SetPTAHashKey"};
+static SHIM_BODY void main_SetPTAHashKey(uint64_t hash)
+{
+	wrap_SetPTAHashKey(hash, &target_SetPTAHashKey);
+}
+
+SHIM_ENTRY(SetPTAHashKey, main_SetPTAHashKey);
+
+static __attribute__((noinline, cold)) void other_SetPTAHashKey(uint64_t hash, struct shim_target *target)
+{
+	wrap_SetPTAHashKey(hash, target);
+}
+
+static struct shim_target second_SetPTAHashKey = {NULL, "SetPTAHashKey"};
+static void copy_SetPTAHashKey(uint64_t hash)
+{
+	other_SetPTAHashKey(hash, &second_SetPTAHashKey);
+}
+
+static inline __attribute__((always_inline)) void wrap_SetPTACacheHashKey(uint8_t *key, size_t size, struct shim_target *target)
+{
+	void (*real)(uint8_t *key, size_t size) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return;
+	if (shim_quiet() || shim_control->operators != OPERATORS_ALL) {
+		real(key, size);
+		return;
+	}
+	uint64_t w[2];
+	w[0] = (uint64_t)(uintptr_t)key;
+	w[1] = (uint64_t)size;
+	struct shim_call c;
+	if (!shim_enter(&c, 7052, w, 2, 0)) {
+		real(key, size);
+		shim_leave();
+		return;
+	}
+	shim_commit(&c);
+	real(key, size);
+	shim_return(&c, 0);
+	bool ok = true;
+	shim_in(&c, 0, key, (uint64_t)size, ok);
+	shim_exit(&c);
+	if (ok) {
+		shim_large(c.seq, 0, 0, key, (uint64_t)size);
+	}
+	shim_leave();
+	return;
+}
+
+static struct shim_target target_SetPTACacheHashKey = {NULL, "SetPTACacheHashKey"};
+static SHIM_BODY void main_SetPTACacheHashKey(uint8_t *key, size_t size)
+{
+	wrap_SetPTACacheHashKey(key, size, &target_SetPTACacheHashKey);
+}
+
+SHIM_ENTRY(SetPTACacheHashKey, main_SetPTACacheHashKey);
+
+static __attribute__((noinline, cold)) void other_SetPTACacheHashKey(uint8_t *key, size_t size, struct shim_target *target)
+{
+	wrap_SetPTACacheHashKey(key, size, target);
+}
+
+static struct shim_target second_SetPTACacheHashKey = {NULL, "SetPTACacheHashKey"};
+static void copy_SetPTACacheHashKey(uint8_t *key, size_t size)
+{
+	other_SetPTACacheHashKey(key, size, &second_SetPTACacheHashKey);
+}
+
+static inline __attribute__((always_inline)) void wrap_AddTensorAddrToCachedList(void *addr, struct shim_target *target)
+{
+	void (*real)(void *addr) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return;
+	if (shim_quiet() || shim_control->operators != OPERATORS_ALL) {
+		real(addr);
+		return;
+	}
+	uint64_t w[1];
+	w[0] = (uint64_t)(uintptr_t)addr;
+	struct shim_call c;
+	if (!shim_enter(&c, 7053, w, 1, 0)) {
+		real(addr);
+		shim_leave();
+		return;
+	}
+	shim_commit(&c);
+	real(addr);
+	shim_return(&c, 0);
+	shim_exit(&c);
+	shim_leave();
+	return;
+}
+
+static struct shim_target target_AddTensorAddrToCachedList = {NULL, "AddTensorAddrToCachedList"};
+static SHIM_BODY void main_AddTensorAddrToCachedList(void *addr)
+{
+	wrap_AddTensorAddrToCachedList(addr, &target_AddTensorAddrToCachedList);
+}
+
+SHIM_ENTRY(AddTensorAddrToCachedList, main_AddTensorAddrToCachedList);
+
+static __attribute__((noinline, cold)) void other_AddTensorAddrToCachedList(void *addr, struct shim_target *target)
+{
+	wrap_AddTensorAddrToCachedList(addr, target);
+}
+
+static struct shim_target second_AddTensorAddrToCachedList = {NULL, "AddTensorAddrToCachedList"};
+static void copy_AddTensorAddrToCachedList(void *addr)
+{
+	other_AddTensorAddrToCachedList(addr, &second_AddTensorAddrToCachedList);
+}
+
+static inline __attribute__((always_inline)) aclOpExecutor *wrap_PTAGetExecCache(uint64_t hash, uint64_t *workspaceSize, struct shim_target *target)
+{
+	aclOpExecutor *(*real)(uint64_t hash, uint64_t *workspaceSize) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return 0;
+	if (shim_quiet() || shim_control->operators != OPERATORS_ALL)
+		return real(hash, workspaceSize);
+	uint64_t w[2];
+	w[0] = (uint64_t)hash;
+	w[1] = (uint64_t)(uintptr_t)workspaceSize;
+	struct shim_call c;
+	if (!shim_enter(&c, 7054, w, 2, 16)) {
+		aclOpExecutor *ret = real(hash, workspaceSize);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	aclOpExecutor *ret = real(hash, workspaceSize);
+	shim_return(&c, (uint64_t)(uintptr_t)ret);
+	bool ok = true;
+	if (ok)
+		shim_out(&c, 1, workspaceSize, 8);
+	shim_exit(&c);
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_PTAGetExecCache = {NULL, "PTAGetExecCache"};
+static SHIM_BODY aclOpExecutor *main_PTAGetExecCache(uint64_t hash, uint64_t *workspaceSize)
+{
+	return wrap_PTAGetExecCache(hash, workspaceSize, &target_PTAGetExecCache);
+}
+
+SHIM_ENTRY(PTAGetExecCache, main_PTAGetExecCache);
+
+static __attribute__((noinline, cold)) aclOpExecutor *other_PTAGetExecCache(uint64_t hash, uint64_t *workspaceSize, struct shim_target *target)
+{
+	return wrap_PTAGetExecCache(hash, workspaceSize, target);
+}
+
+static struct shim_target second_PTAGetExecCache = {NULL, "PTAGetExecCache"};
+static aclOpExecutor *copy_PTAGetExecCache(uint64_t hash, uint64_t *workspaceSize)
+{
+	return other_PTAGetExecCache(hash, workspaceSize, &second_PTAGetExecCache);
+}
+
+static inline __attribute__((always_inline)) aclOpExecutor *wrap_PTAFindExecCache(uint8_t *key, size_t size, uint64_t *workspaceSize, struct shim_target *target)
+{
+	aclOpExecutor *(*real)(uint8_t *key, size_t size, uint64_t *workspaceSize) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return 0;
+	if (shim_quiet() || shim_control->operators != OPERATORS_ALL)
+		return real(key, size, workspaceSize);
+	uint64_t w[3];
+	w[0] = (uint64_t)(uintptr_t)key;
+	w[1] = (uint64_t)size;
+	w[2] = (uint64_t)(uintptr_t)workspaceSize;
+	struct shim_call c;
+	if (!shim_enter(&c, 7055, w, 3, 16)) {
+		aclOpExecutor *ret = real(key, size, workspaceSize);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	aclOpExecutor *ret = real(key, size, workspaceSize);
+	shim_return(&c, (uint64_t)(uintptr_t)ret);
+	bool ok = true;
+	shim_in(&c, 0, key, (uint64_t)size, ok);
+	if (ok)
+		shim_out(&c, 2, workspaceSize, 8);
+	shim_exit(&c);
+	if (ok) {
+		shim_large(c.seq, 0, 0, key, (uint64_t)size);
+	}
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_PTAFindExecCache = {NULL, "PTAFindExecCache"};
+static SHIM_BODY aclOpExecutor *main_PTAFindExecCache(uint8_t *key, size_t size, uint64_t *workspaceSize)
+{
+	return wrap_PTAFindExecCache(key, size, workspaceSize, &target_PTAFindExecCache);
+}
+
+SHIM_ENTRY(PTAFindExecCache, main_PTAFindExecCache);
+
+static __attribute__((noinline, cold)) aclOpExecutor *other_PTAFindExecCache(uint8_t *key, size_t size, uint64_t *workspaceSize, struct shim_target *target)
+{
+	return wrap_PTAFindExecCache(key, size, workspaceSize, target);
+}
+
+static struct shim_target second_PTAFindExecCache = {NULL, "PTAFindExecCache"};
+static aclOpExecutor *copy_PTAFindExecCache(uint8_t *key, size_t size, uint64_t *workspaceSize)
+{
+	return other_PTAFindExecCache(key, size, workspaceSize, &second_PTAFindExecCache);
+}
+
+static inline __attribute__((always_inline)) bool wrap_CanUsePTACache(const char *name, struct shim_target *target)
+{
+	bool (*real)(const char *name) = shim_real(&target->real, target->name);
+	if (real == NULL)
+		return 0;
+	if (shim_quiet() || shim_control->operators != OPERATORS_ALL)
+		return real(name);
+	uint64_t w[1];
+	w[0] = (uint64_t)(uintptr_t)name;
+	struct shim_call c;
+	if (!shim_enter(&c, 7056, w, 1, 0)) {
+		bool ret = real(name);
+		shim_leave();
+		return ret;
+	}
+	shim_commit(&c);
+	bool ret = real(name);
+	shim_return(&c, (uint64_t)ret);
+	bool ok = true;
+	shim_string(&c, 0, 0, name, RING_INLINE, ok);
+	shim_exit(&c);
+	shim_leave();
+	return ret;
+}
+
+static struct shim_target target_CanUsePTACache = {NULL, "CanUsePTACache"};
+static SHIM_BODY bool main_CanUsePTACache(const char *name)
+{
+	return wrap_CanUsePTACache(name, &target_CanUsePTACache);
+}
+
+SHIM_ENTRY(CanUsePTACache, main_CanUsePTACache);
+
+static __attribute__((noinline, cold)) bool other_CanUsePTACache(const char *name, struct shim_target *target)
+{
+	return wrap_CanUsePTACache(name, target);
+}
+
+static struct shim_target second_CanUsePTACache = {NULL, "CanUsePTACache"};
+static bool copy_CanUsePTACache(const char *name)
+{
+	return other_CanUsePTACache(name, &second_CanUsePTACache);
+}
+
 SHIM_COUNTED(aclAppLog, 0);
 SHIM_COUNTED(aclCreateGraphDumpOpt, 1);
 SHIM_COUNTED(aclCreateTensorDesc, 2);
@@ -36881,6 +39450,14 @@ const struct shim_injected shim_injected[] = {
 };
 
 const struct shim_name shim_names[] = {
+	{"AclSetDynamicInputTensorAddr", (void *)AclSetDynamicInputTensorAddr, &target_AclSetDynamicInputTensorAddr.real, (void *)copy_AclSetDynamicInputTensorAddr, &second_AclSetDynamicInputTensorAddr.real, 0},
+	{"AclSetDynamicOutputTensorAddr", (void *)AclSetDynamicOutputTensorAddr, &target_AclSetDynamicOutputTensorAddr.real, (void *)copy_AclSetDynamicOutputTensorAddr, &second_AclSetDynamicOutputTensorAddr.real, 0},
+	{"AclSetDynamicTensorAddr", (void *)AclSetDynamicTensorAddr, &target_AclSetDynamicTensorAddr.real, (void *)copy_AclSetDynamicTensorAddr, &second_AclSetDynamicTensorAddr.real, 0},
+	{"AclSetInputTensorAddr", (void *)AclSetInputTensorAddr, &target_AclSetInputTensorAddr.real, (void *)copy_AclSetInputTensorAddr, &second_AclSetInputTensorAddr.real, 0},
+	{"AclSetOutputTensorAddr", (void *)AclSetOutputTensorAddr, &target_AclSetOutputTensorAddr.real, (void *)copy_AclSetOutputTensorAddr, &second_AclSetOutputTensorAddr.real, 0},
+	{"AclSetTensorAddr", (void *)AclSetTensorAddr, &target_AclSetTensorAddr.real, (void *)copy_AclSetTensorAddr, &second_AclSetTensorAddr.real, 0},
+	{"AddTensorAddrToCachedList", (void *)AddTensorAddrToCachedList, &target_AddTensorAddrToCachedList.real, (void *)copy_AddTensorAddrToCachedList, &second_AddTensorAddrToCachedList.real, 0},
+	{"CanUsePTACache", (void *)CanUsePTACache, &target_CanUsePTACache.real, (void *)copy_CanUsePTACache, &second_CanUsePTACache.real, 0},
 	{"HcclAllGather", (void *)HcclAllGather, &target_HcclAllGather.real, (void *)copy_HcclAllGather, &second_HcclAllGather.real, 0},
 	{"HcclAllGatherV", (void *)HcclAllGatherV, &target_HcclAllGatherV.real, (void *)copy_HcclAllGatherV, &second_HcclAllGatherV.real, 0},
 	{"HcclAllReduce", (void *)HcclAllReduce, &target_HcclAllReduce.real, (void *)copy_HcclAllReduce, &second_HcclAllReduce.real, 0},
@@ -36926,26 +39503,51 @@ const struct shim_name shim_names[] = {
 	{"HcclSend", (void *)HcclSend, &target_HcclSend.real, (void *)copy_HcclSend, &second_HcclSend.real, 0},
 	{"HcclSetCommConfig", (void *)HcclSetCommConfig, &target_HcclSetCommConfig.real, (void *)copy_HcclSetCommConfig, &second_HcclSetCommConfig.real, 0},
 	{"HcclSetConfig", (void *)HcclSetConfig, &target_HcclSetConfig.real, (void *)copy_HcclSetConfig, &second_HcclSetConfig.real, 0},
+	{"InitHugeMemThreadLocal", (void *)InitHugeMemThreadLocal, &target_InitHugeMemThreadLocal.real, (void *)copy_InitHugeMemThreadLocal, &second_InitHugeMemThreadLocal.real, 0},
 	{"InitInjectionMstx", (void *)InitInjectionMstx, &shim_inject_real, (void *)shim_inject_copy, &shim_inject_copy_real, 0},
+	{"InitPTACacheThreadLocal", (void *)InitPTACacheThreadLocal, &target_InitPTACacheThreadLocal.real, (void *)copy_InitPTACacheThreadLocal, &second_InitPTACacheThreadLocal.real, 0},
 	{"NnopbaseGetExecutor", mark_NnopbaseGetExecutor, &shim_marks[10].real, mark_copy_NnopbaseGetExecutor, &shim_marks[11].real, 0},
 	{"NnopbaseRunForWorkspace", mark_NnopbaseRunForWorkspace, &shim_marks[12].real, mark_copy_NnopbaseRunForWorkspace, &shim_marks[13].real, 0},
 	{"NnopbaseRunWithWorkspace", mark_NnopbaseRunWithWorkspace, &shim_marks[14].real, mark_copy_NnopbaseRunWithWorkspace, &shim_marks[15].real, 0},
+	{"PTAFindExecCache", (void *)PTAFindExecCache, &target_PTAFindExecCache.real, (void *)copy_PTAFindExecCache, &second_PTAFindExecCache.real, 0},
+	{"PTAGetExecCache", (void *)PTAGetExecCache, &target_PTAGetExecCache.real, (void *)copy_PTAGetExecCache, &second_PTAGetExecCache.real, 0},
+	{"ReleaseHugeMem", (void *)ReleaseHugeMem, &target_ReleaseHugeMem.real, (void *)copy_ReleaseHugeMem, &second_ReleaseHugeMem.real, 0},
+	{"SetPTACacheHashKey", (void *)SetPTACacheHashKey, &target_SetPTACacheHashKey.real, (void *)copy_SetPTACacheHashKey, &second_SetPTACacheHashKey.real, 0},
+	{"SetPTAHashKey", (void *)SetPTAHashKey, &target_SetPTAHashKey.real, (void *)copy_SetPTAHashKey, &second_SetPTAHashKey.real, 0},
+	{"UnInitHugeMemThreadLocal", (void *)UnInitHugeMemThreadLocal, &target_UnInitHugeMemThreadLocal.real, (void *)copy_UnInitHugeMemThreadLocal, &second_UnInitHugeMemThreadLocal.real, 0},
+	{"UnInitPTACacheThreadLocal", (void *)UnInitPTACacheThreadLocal, &target_UnInitPTACacheThreadLocal.real, (void *)copy_UnInitPTACacheThreadLocal, &second_UnInitPTACacheThreadLocal.real, 0},
 	{"_Z13InitL0ContextPKcP13aclOpExecutor", mark__Z13InitL0ContextPKcP13aclOpExecutor, &shim_marks[4].real, mark_copy__Z13InitL0ContextPKcP13aclOpExecutor, &shim_marks[5].real, 0},
 	{"_Z19CommonOpExecutorRunPvmP13aclOpExecutorS_", mark__Z19CommonOpExecutorRunPvmP13aclOpExecutorS_, &shim_marks[6].real, mark_copy__Z19CommonOpExecutorRunPvmP13aclOpExecutorS_, &shim_marks[7].real, 0},
 	{"_Z19InitL2Phase1ContextPKcPP13aclOpExecutor", mark__Z19InitL2Phase1ContextPKcPP13aclOpExecutor, &shim_marks[0].real, mark_copy__Z19InitL2Phase1ContextPKcPP13aclOpExecutor, &shim_marks[1].real, 0},
 	{"_Z19InitL2Phase2ContextPKcP13aclOpExecutor", mark__Z19InitL2Phase2ContextPKcP13aclOpExecutor, &shim_marks[2].real, mark_copy__Z19InitL2Phase2ContextPKcP13aclOpExecutor, &shim_marks[3].real, 0},
 	{"_ZN2op10OpDfxGuardD1Ev", mark__ZN2op10OpDfxGuardD1Ev, &shim_marks[8].real, mark_copy__ZN2op10OpDfxGuardD1Ev, &shim_marks[9].real, 0},
 	{"aclAppLog", counted_aclAppLog, &shim_counted[0].real, NULL, NULL, 0},
+	{"aclCreateBoolArray", (void *)aclCreateBoolArray, &target_aclCreateBoolArray.real, (void *)copy_aclCreateBoolArray, &second_aclCreateBoolArray.real, 0},
 	{"aclCreateDataBuffer", (void *)aclCreateDataBuffer, &target_aclCreateDataBuffer.real, (void *)copy_aclCreateDataBuffer, &second_aclCreateDataBuffer.real, 0},
 	{"aclCreateDataBufferImpl", (void *)aclCreateDataBufferImpl, &below_aclCreateDataBuffer.real, NULL, NULL, 0},
+	{"aclCreateFloatArray", (void *)aclCreateFloatArray, &target_aclCreateFloatArray.real, (void *)copy_aclCreateFloatArray, &second_aclCreateFloatArray.real, 0},
 	{"aclCreateGraphDumpOpt", counted_aclCreateGraphDumpOpt, &shim_counted[1].real, NULL, NULL, 0},
+	{"aclCreateIntArray", (void *)aclCreateIntArray, &target_aclCreateIntArray.real, (void *)copy_aclCreateIntArray, &second_aclCreateIntArray.real, 0},
+	{"aclCreateScalar", (void *)aclCreateScalar, &target_aclCreateScalar.real, (void *)copy_aclCreateScalar, &second_aclCreateScalar.real, 0},
+	{"aclCreateScalarList", (void *)aclCreateScalarList, &target_aclCreateScalarList.real, (void *)copy_aclCreateScalarList, &second_aclCreateScalarList.real, 0},
+	{"aclCreateTensor", (void *)aclCreateTensor, &target_aclCreateTensor.real, (void *)copy_aclCreateTensor, &second_aclCreateTensor.real, 0},
 	{"aclCreateTensorDesc", counted_aclCreateTensorDesc, &shim_counted[2].real, NULL, NULL, 0},
+	{"aclCreateTensorList", (void *)aclCreateTensorList, &target_aclCreateTensorList.real, (void *)copy_aclCreateTensorList, &second_aclCreateTensorList.real, 0},
 	{"aclDataTypeSize", (void *)aclDataTypeSize, &target_aclDataTypeSize.real, (void *)copy_aclDataTypeSize, &second_aclDataTypeSize.real, 0},
 	{"aclDataTypeSizeImpl", (void *)aclDataTypeSizeImpl, &below_aclDataTypeSize.real, NULL, NULL, 0},
+	{"aclDestroyAclOpExecutor", (void *)aclDestroyAclOpExecutor, &target_aclDestroyAclOpExecutor.real, (void *)copy_aclDestroyAclOpExecutor, &second_aclDestroyAclOpExecutor.real, 0},
+	{"aclDestroyBoolArray", (void *)aclDestroyBoolArray, &target_aclDestroyBoolArray.real, (void *)copy_aclDestroyBoolArray, &second_aclDestroyBoolArray.real, 0},
 	{"aclDestroyDataBuffer", (void *)aclDestroyDataBuffer, &target_aclDestroyDataBuffer.real, (void *)copy_aclDestroyDataBuffer, &second_aclDestroyDataBuffer.real, 0},
 	{"aclDestroyDataBufferImpl", (void *)aclDestroyDataBufferImpl, &below_aclDestroyDataBuffer.real, NULL, NULL, 0},
+	{"aclDestroyFloatArray", (void *)aclDestroyFloatArray, &target_aclDestroyFloatArray.real, (void *)copy_aclDestroyFloatArray, &second_aclDestroyFloatArray.real, 0},
 	{"aclDestroyGraphDumpOpt", counted_aclDestroyGraphDumpOpt, &shim_counted[3].real, NULL, NULL, 0},
+	{"aclDestroyIntArray", (void *)aclDestroyIntArray, &target_aclDestroyIntArray.real, (void *)copy_aclDestroyIntArray, &second_aclDestroyIntArray.real, 0},
+	{"aclDestroyScalar", (void *)aclDestroyScalar, &target_aclDestroyScalar.real, (void *)copy_aclDestroyScalar, &second_aclDestroyScalar.real, 0},
+	{"aclDestroyScalarList", (void *)aclDestroyScalarList, &target_aclDestroyScalarList.real, (void *)copy_aclDestroyScalarList, &second_aclDestroyScalarList.real, 0},
+	{"aclDestroyTensor", (void *)aclDestroyTensor, &target_aclDestroyTensor.real, (void *)copy_aclDestroyTensor, &second_aclDestroyTensor.real, 0},
 	{"aclDestroyTensorDesc", counted_aclDestroyTensorDesc, &shim_counted[4].real, NULL, NULL, 0},
+	{"aclDestroyTensorList", (void *)aclDestroyTensorList, &target_aclDestroyTensorList.real, (void *)copy_aclDestroyTensorList, &second_aclDestroyTensorList.real, 0},
+	{"aclDumpOpTensors", (void *)aclDumpOpTensors, &target_aclDumpOpTensors.real, (void *)copy_aclDumpOpTensors, &second_aclDumpOpTensors.real, 0},
 	{"aclFinalize", (void *)aclFinalize, &target_aclFinalize.real, (void *)copy_aclFinalize, &second_aclFinalize.real, 0},
 	{"aclFinalizeCallbackRegister", (void *)aclFinalizeCallbackRegister, &target_aclFinalizeCallbackRegister.real, (void *)copy_aclFinalizeCallbackRegister, &second_aclFinalizeCallbackRegister.real, 0},
 	{"aclFinalizeCallbackRegisterImpl", (void *)aclFinalizeCallbackRegisterImpl, &below_aclFinalizeCallbackRegister.real, NULL, NULL, 0},
@@ -36959,6 +39561,7 @@ const struct shim_name shim_names[] = {
 	{"aclFloatToFloat16", (void *)aclFloatToFloat16, &target_aclFloatToFloat16.real, (void *)copy_aclFloatToFloat16, &second_aclFloatToFloat16.real, 0},
 	{"aclFloatToFloat16Impl", (void *)aclFloatToFloat16Impl, &below_aclFloatToFloat16.real, NULL, NULL, 0},
 	{"aclGenGraphAndDumpForOp", counted_aclGenGraphAndDumpForOp, &shim_counted[5].real, NULL, NULL, 0},
+	{"aclGetBoolArraySize", (void *)aclGetBoolArraySize, &target_aclGetBoolArraySize.real, (void *)copy_aclGetBoolArraySize, &second_aclGetBoolArraySize.real, 0},
 	{"aclGetCannAttribute", (void *)aclGetCannAttribute, &target_aclGetCannAttribute.real, (void *)copy_aclGetCannAttribute, &second_aclGetCannAttribute.real, 0},
 	{"aclGetCannAttributeImpl", (void *)aclGetCannAttributeImpl, &below_aclGetCannAttribute.real, NULL, NULL, 0},
 	{"aclGetCannAttributeList", (void *)aclGetCannAttributeList, &target_aclGetCannAttributeList.real, (void *)copy_aclGetCannAttributeList, &second_aclGetCannAttributeList.real, 0},
@@ -36971,10 +39574,17 @@ const struct shim_name shim_names[] = {
 	{"aclGetDataBufferSizeImpl", (void *)aclGetDataBufferSizeImpl, &below_aclGetDataBufferSize.real, NULL, NULL, 0},
 	{"aclGetDataBufferSizeV2", (void *)aclGetDataBufferSizeV2, &target_aclGetDataBufferSizeV2.real, (void *)copy_aclGetDataBufferSizeV2, &second_aclGetDataBufferSizeV2.real, 0},
 	{"aclGetDataBufferSizeV2Impl", (void *)aclGetDataBufferSizeV2Impl, &below_aclGetDataBufferSizeV2.real, NULL, NULL, 0},
+	{"aclGetDataType", (void *)aclGetDataType, &target_aclGetDataType.real, (void *)copy_aclGetDataType, &second_aclGetDataType.real, 0},
 	{"aclGetDeviceCapability", (void *)aclGetDeviceCapability, &target_aclGetDeviceCapability.real, (void *)copy_aclGetDeviceCapability, &second_aclGetDeviceCapability.real, 0},
 	{"aclGetDeviceCapabilityImpl", (void *)aclGetDeviceCapabilityImpl, &below_aclGetDeviceCapability.real, NULL, NULL, 0},
+	{"aclGetFloatArraySize", (void *)aclGetFloatArraySize, &target_aclGetFloatArraySize.real, (void *)copy_aclGetFloatArraySize, &second_aclGetFloatArraySize.real, 0},
+	{"aclGetFormat", (void *)aclGetFormat, &target_aclGetFormat.real, (void *)copy_aclGetFormat, &second_aclGetFormat.real, 0},
+	{"aclGetIntArraySize", (void *)aclGetIntArraySize, &target_aclGetIntArraySize.real, (void *)copy_aclGetIntArraySize, &second_aclGetIntArraySize.real, 0},
+	{"aclGetRawTensorAddr", (void *)aclGetRawTensorAddr, &target_aclGetRawTensorAddr.real, (void *)copy_aclGetRawTensorAddr, &second_aclGetRawTensorAddr.real, 0},
 	{"aclGetRecentErrMsg", (void *)aclGetRecentErrMsg, &target_aclGetRecentErrMsg.real, (void *)copy_aclGetRecentErrMsg, &second_aclGetRecentErrMsg.real, 0},
 	{"aclGetRecentErrMsgImpl", (void *)aclGetRecentErrMsgImpl, &below_aclGetRecentErrMsg.real, NULL, NULL, 0},
+	{"aclGetScalarListSize", (void *)aclGetScalarListSize, &target_aclGetScalarListSize.real, (void *)copy_aclGetScalarListSize, &second_aclGetScalarListSize.real, 0},
+	{"aclGetStorageShape", (void *)aclGetStorageShape, &target_aclGetStorageShape.real, (void *)copy_aclGetStorageShape, &second_aclGetStorageShape.real, 0},
 	{"aclGetTensorDescDim", counted_aclGetTensorDescDim, &shim_counted[8].real, NULL, NULL, 0},
 	{"aclGetTensorDescDimV2", counted_aclGetTensorDescDimV2, &shim_counted[9].real, NULL, NULL, 0},
 	{"aclGetTensorDescElementCount", counted_aclGetTensorDescElementCount, &shim_counted[10].real, NULL, NULL, 0},
@@ -36983,13 +39593,26 @@ const struct shim_name shim_names[] = {
 	{"aclGetTensorDescNumDims", counted_aclGetTensorDescNumDims, &shim_counted[13].real, NULL, NULL, 0},
 	{"aclGetTensorDescSize", counted_aclGetTensorDescSize, &shim_counted[14].real, NULL, NULL, 0},
 	{"aclGetTensorDescType", counted_aclGetTensorDescType, &shim_counted[15].real, NULL, NULL, 0},
+	{"aclGetTensorListSize", (void *)aclGetTensorListSize, &target_aclGetTensorListSize.real, (void *)copy_aclGetTensorListSize, &second_aclGetTensorListSize.real, 0},
+	{"aclGetViewOffset", (void *)aclGetViewOffset, &target_aclGetViewOffset.real, (void *)copy_aclGetViewOffset, &second_aclGetViewOffset.real, 0},
+	{"aclGetViewShape", (void *)aclGetViewShape, &target_aclGetViewShape.real, (void *)copy_aclGetViewShape, &second_aclGetViewShape.real, 0},
+	{"aclGetViewStrides", (void *)aclGetViewStrides, &target_aclGetViewStrides.real, (void *)copy_aclGetViewStrides, &second_aclGetViewStrides.real, 0},
 	{"aclInit", (void *)aclInit, &target_aclInit.real, (void *)copy_aclInit, &second_aclInit.real, 0},
 	{"aclInitCallbackRegister", (void *)aclInitCallbackRegister, &target_aclInitCallbackRegister.real, (void *)copy_aclInitCallbackRegister, &second_aclInitCallbackRegister.real, 0},
 	{"aclInitCallbackRegisterImpl", (void *)aclInitCallbackRegisterImpl, &below_aclInitCallbackRegister.real, NULL, NULL, 0},
 	{"aclInitCallbackUnRegister", (void *)aclInitCallbackUnRegister, &target_aclInitCallbackUnRegister.real, (void *)copy_aclInitCallbackUnRegister, &second_aclInitCallbackUnRegister.real, 0},
 	{"aclInitCallbackUnRegisterImpl", (void *)aclInitCallbackUnRegisterImpl, &below_aclInitCallbackUnRegister.real, NULL, NULL, 0},
 	{"aclInitImpl", (void *)aclInitImpl, &below_aclInit.real, NULL, NULL, 0},
+	{"aclInitTensor", (void *)aclInitTensor, &target_aclInitTensor.real, (void *)copy_aclInitTensor, &second_aclInitTensor.real, 0},
+	{"aclSetAclOpExecutorRepeatable", (void *)aclSetAclOpExecutorRepeatable, &target_aclSetAclOpExecutorRepeatable.real, (void *)copy_aclSetAclOpExecutorRepeatable, &second_aclSetAclOpExecutorRepeatable.real, 0},
 	{"aclSetCompileopt", counted_aclSetCompileopt, &shim_counted[16].real, NULL, NULL, 0},
+	{"aclSetDynamicInputTensorAddr", (void *)aclSetDynamicInputTensorAddr, &target_aclSetDynamicInputTensorAddr.real, (void *)copy_aclSetDynamicInputTensorAddr, &second_aclSetDynamicInputTensorAddr.real, 0},
+	{"aclSetDynamicOutputTensorAddr", (void *)aclSetDynamicOutputTensorAddr, &target_aclSetDynamicOutputTensorAddr.real, (void *)copy_aclSetDynamicOutputTensorAddr, &second_aclSetDynamicOutputTensorAddr.real, 0},
+	{"aclSetDynamicTensorAddr", (void *)aclSetDynamicTensorAddr, &target_aclSetDynamicTensorAddr.real, (void *)copy_aclSetDynamicTensorAddr, &second_aclSetDynamicTensorAddr.real, 0},
+	{"aclSetInputTensorAddr", (void *)aclSetInputTensorAddr, &target_aclSetInputTensorAddr.real, (void *)copy_aclSetInputTensorAddr, &second_aclSetInputTensorAddr.real, 0},
+	{"aclSetOutputTensorAddr", (void *)aclSetOutputTensorAddr, &target_aclSetOutputTensorAddr.real, (void *)copy_aclSetOutputTensorAddr, &second_aclSetOutputTensorAddr.real, 0},
+	{"aclSetRawTensorAddr", (void *)aclSetRawTensorAddr, &target_aclSetRawTensorAddr.real, (void *)copy_aclSetRawTensorAddr, &second_aclSetRawTensorAddr.real, 0},
+	{"aclSetTensorAddr", (void *)aclSetTensorAddr, &target_aclSetTensorAddr.real, (void *)copy_aclSetTensorAddr, &second_aclSetTensorAddr.real, 0},
 	{"aclSetTensorConst", counted_aclSetTensorConst, &shim_counted[17].real, NULL, NULL, 0},
 	{"aclSetTensorDescName", counted_aclSetTensorDescName, &shim_counted[18].real, NULL, NULL, 0},
 	{"aclSetTensorDynamicInput", counted_aclSetTensorDynamicInput, &shim_counted[19].real, NULL, NULL, 0},
@@ -37115,6 +39738,8 @@ const struct shim_name shim_names[] = {
 	{"aclmdlSetDump", (void *)aclmdlSetDump, &target_aclmdlSetDump.real, (void *)copy_aclmdlSetDump, &second_aclmdlSetDump.real, 0},
 	{"aclmdlSetDumpImpl", (void *)aclmdlSetDumpImpl, &below_aclmdlSetDump.real, NULL, NULL, 0},
 	{"aclmdlUnload", (void *)aclmdlUnload, &target_aclmdlUnload.real, (void *)copy_aclmdlUnload, &second_aclmdlUnload.real, 0},
+	{"aclnnFinalize", (void *)aclnnFinalize, &target_aclnnFinalize.real, (void *)copy_aclnnFinalize, &second_aclnnFinalize.real, 0},
+	{"aclnnInit", (void *)aclnnInit, &target_aclnnInit.real, (void *)copy_aclnnInit, &second_aclnnInit.real, 0},
 	{"aclopCast", counted_aclopCast, &shim_counted[28].real, NULL, NULL, 0},
 	{"aclopCompile", counted_aclopCompile, &shim_counted[29].real, NULL, NULL, 0},
 	{"aclopCompileAndExecute", counted_aclopCompileAndExecute, &shim_counted[30].real, NULL, NULL, 0},
@@ -38125,10 +40750,10 @@ const struct shim_name shim_names[] = {
 	{"rtsStreamQuery", (void *)rtsStreamQuery, &target_rtsStreamQuery.real, (void *)copy_rtsStreamQuery, &second_rtsStreamQuery.real, 0},
 	{"rtsStreamSynchronize", (void *)rtsStreamSynchronize, &target_rtsStreamSynchronize.real, (void *)copy_rtsStreamSynchronize, &second_rtsStreamSynchronize.real, 0},
 };
-const uint32_t shim_names_count = 1243;
+const uint32_t shim_names_count = 1299;
 
-const uint64_t shim_functions = 0xb195fd6399e7b617;
-const char shim_build[] __attribute__((used)) = "acltrace shim: ring " SHIM_STRING(RING_VERSION) ", functions b195fd6399e7b617";
+const uint64_t shim_functions = 0xa8eac413f80db544;
+const char shim_build[] __attribute__((used)) = "acltrace shim: ring " SHIM_STRING(RING_VERSION) ", functions a8eac413f80db544";
 const struct shim_prefix shim_prefixes[] = {
 	{"aclrt", false},
 	{"aclmdl", false},
