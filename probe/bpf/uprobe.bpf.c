@@ -1415,20 +1415,23 @@ static inline void phase_begins(struct thread *t, u64 sp, u64 executor)
 	t->marks = n + 1;
 }
 
-/* Ends the last phase, and those that were left by a longjmp. Returns the address of the executor, 0 for none. */
+/* Ends a phase, and those inside it that were left by a longjmp, as in probe/shim/bind/mark.c. Returns the address of the executor, 0 for none. */
 static inline u64 phase_ends(struct thread *t, u64 sp)
 {
 	u64 n = t->marks;
 	if (n == 0)
 		return 0;
-	t->marks = --n;
-	if (n >= MARK_OPEN)
+	if (n > MARK_OPEN) {
+		t->marks = n - 1;
 		return 0;
+	}
 	for (u32 i = 0; i < MARK_OPEN; i++) {
 		if (n == 0 || t->open[(n - 1) & (MARK_OPEN - 1)].sp >= sp)
 			break;
 		n--;
 	}
+	if (n == t->marks || (n > 0 && t->open[(n - 1) & (MARK_OPEN - 1)].sp == sp))
+		n--;
 	t->marks = n;
 	return t->open[n & (MARK_OPEN - 1)].executor;
 }

@@ -46,15 +46,24 @@ static void begins(const uint8_t *sp, uint64_t executor)
 	r->marks++;
 }
 
-/* Ends the last phase, and those that were left by a longjmp. Returns the address of the executor, 0 for none. */
+/*
+ * Ends a phase, and those inside it that were left by a longjmp. They have lower frames, and so may the phase itself, if its begin had arguments on the
+ * stack: it is the one with this frame, or else the outermost lower one. Returns the address of the executor, 0 for none.
+ */
 static uint64_t ends(const uint8_t *sp)
 {
 	struct ring *r = shim_t.ring;
-	if (r->marks == 0 || --r->marks >= MARK_OPEN)
+	if (r->marks == 0 || r->marks > MARK_OPEN) {
+		r->marks -= r->marks > 0;
 		return 0;
-	while (r->marks > 0 && open_marks[r->marks - 1].sp < sp)
-		r->marks--;
-	return open_marks[r->marks].executor;
+	}
+	uint32_t n = r->marks;
+	while (n > 0 && open_marks[n - 1].sp < sp)
+		n--;
+	if (n == r->marks || (n > 0 && open_marks[n - 1].sp == sp))
+		n--;
+	r->marks = n;
+	return open_marks[n].executor;
 }
 
 /* The executor is a variable of a caller, or else in memory that is read with care. */

@@ -8,6 +8,7 @@
  */
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -41,7 +42,7 @@ public:
 }
 
 /* Part of a phase's arguments: what it does. */
-enum { PLAIN, THROWS, INNER, REFUSED };
+enum { PLAIN, THROWS, INNER, REFUSED, LEAVES };
 
 #define AT_GATE ((void *)0x77) /* as an executor */
 
@@ -139,6 +140,13 @@ static __attribute__((noinline)) void inner(aclOpExecutor *e)
 	Phase p(NULL);
 	InitL0Context(NAME "AiCore", e);
 }
+/* A phase that is left without an end. */
+static __attribute__((noinline)) void leaves(jmp_buf &at)
+{
+	aclOpExecutor *e = (aclOpExecutor *)0x77;
+	InitL2Phase1Context("aclnnLeft" NAME, &e);
+	longjmp(at, 1);
+}
 static __attribute__((noinline)) int one(const char *name, int does, uint64_t *size, aclOpExecutor **e)
 {
 	Phase p(e);
@@ -149,6 +157,9 @@ static __attribute__((noinline)) int one(const char *name, int does, uint64_t *s
 	inner(*e);
 	if (does == THROWS)
 		throw std::runtime_error("refused");
+	jmp_buf at;
+	if (does == LEAVES && setjmp(at) == 0)
+		leaves(at);
 	if (does == INNER) {
 		aclOpExecutor *another = NULL;
 		if (one("aclnnInner" NAME, PLAIN, size, &another))
@@ -216,6 +227,7 @@ static void use(phase_one_fn *one, phase_two_fn *two, generated_fn *made)
 	std::thread([=] { CHECK(two(other, stream) == 0); }).join();
 	CHECK((e = NULL, one(REFUSED, &size, &e)) == 0 || e == NULL);
 	CHECK(one(PLAIN, &size, &e) == 0); /* without phase two */
+	CHECK(one(LEAVES, &size, &e) == 0);
 	bool thrown = !catches || getenv("OLD") != NULL;
 	try {
 		one(catches ? THROWS : PLAIN, &size, &e);
