@@ -34,6 +34,7 @@ func TestTrainingProblemsAreNamed(t *testing.T) {
 		{problem: "empty_cache", queue: 0, names: []string{`freed after a wait for the device once a step.* as empty_cache does`}, kinds: []stats.FindingKind{stats.EmptiesCache, stats.Allocates}},
 		{problem: "leak", queue: 0, names: []string{`device memory grows by [56]\d(\.\d)? KiB a step: from \d+ MiB to \d+ MiB`}, kinds: []stats.FindingKind{stats.Grows}, steps: 160},
 		{problem: "small", queue: 0, flags: "--device-time all", look: []string{"stats --by kernel"}, names: []string{`between short kernels|before each of [34]\d\d calls a step`, `7,200 .* aclnnAdds$`}},
+		{problem: "cast", queue: 0, look: []string{"stats --by operator"}, names: []string{`aclnnInplaceCopy: 60\d times a step with small launches`, `14,5\d\d .* aclnnInplaceCopy$`}, kinds: []stats.FindingKind{stats.FrequentOperator}},
 		{problem: "stall", queue: 1, names: []string{`1 of 2[34] steps: thread \d+ acl_thread makes no call for .* before a copy to the device, as when a batch is late: step 20,`}},
 		{problem: "python", queue: 2, names: []string{`^bound by +the host: thread \d+ python runs Python for|hands on the launches of thread \d+ python, which runs its own code for`}},
 		{problem: "checkpoint", queue: 1, names: []string{`step 20 took .* \d+ calls of aclrtMemcpy DtoH .*took .* for 1.3\d* MiB, usually`}},
