@@ -69,6 +69,16 @@ END {
 		at_most("  what the marks add in the program, ns", median("marks.names") - median("marks.none"), 250)
 		at_most("  what they add with the recorder and the file, processor time, ns", median("marks.processor.names") - median("marks.processor.none"), 1450)
 		at_most("  what they add to the trace, bytes", median("marks.bytes.names") - median("marks.bytes.none"), 24)
+		split("all shapes", levels, " ")
+		for (i = 1; i in levels; i++) {
+			level = "marks." levels[i]
+			if (!(level in values))
+				continue
+			number("  --operators " levels[i] ": its calls, not recorded", level ".none")
+			row("    what it adds in the program, ns", sprintf("%.1f", median(level) - median(level ".none")), "", "")
+			row("    with the recorder and the file, processor time, ns", sprintf("%.1f", median("marks.processor." levels[i]) - median("marks.processor." levels[i] ".none")), "", "")
+			row("    to the trace, bytes", sprintf("%.1f", median("marks.bytes." levels[i]) - median("marks.bytes." levels[i] ".none")), "", "")
+		}
 	}
 	split("kept kept-in-memory hashed", kinds, " ")
 	split("kept, kept with the trace in memory, hashed", names, ", ")

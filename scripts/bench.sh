@@ -268,13 +268,17 @@ marks() {
 	flags="-std=c11 -O2 -Wall -Wextra -Werror -Iapi/acl/include"
 	cc $flags -DBASE -fPIC -shared -Wl,-soname,libnnopbase.so -o $B/null/libnnopbase.so probe/shim/bench/operators.c
 	cc $flags -o $B/operators probe/shim/bench/operators.c -L$B/null -lnnopbase -lascendcl
-	echo "== the marks of an operator: bare, not recorded, with names; $ROUNDS rounds"
+	echo "== the marks of an operator: bare, not recorded, with names; the calls of all and shapes, not recorded and recorded; $ROUNDS rounds"
 	for _ in $(seq "$ROUNDS"); do
 		LD_LIBRARY_PATH=$B/null $B/operators bare 400
-		for level in none names; do
-			LD_LIBRARY_PATH=$B/null bash -c "TIMEFORMAT='processor.$level %U %S'
-time bin/acltrace record -f -q --payload none --operators $level -o $B/marks.aclt -- $B/operators $level 400" 2>&1
-			echo "bytes.$level $(stat -c %s $B/marks.aclt)"
+		for what in names all shapes; do
+			for level in none $what; do
+				name=$level
+				[ $what = names ] || [ $level != none ] || name=$what.none
+				LD_LIBRARY_PATH=$B/null bash -c "TIMEFORMAT='processor.$name %U %S'
+time bin/acltrace record -f -q --payload none --operators $level -o $B/marks.aclt -- $B/operators $name 400 $what" 2>&1
+				echo "bytes.$name $(stat -c %s $B/marks.aclt)"
+			done
 		done
 	done | awk '
 		$1 ~ /^processor/ { print "marks." $1, ($2 + $3) * 1e9 / 400000; next }
