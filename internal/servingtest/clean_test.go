@@ -77,6 +77,7 @@ func checkTrace(t *testing.T, c *config, r recording) {
 	t.Helper()
 	s := query[stats.Stats](t, "stats", r.trace)
 	checkSums(t, s, r.truth)
+	checkOperators(t, r)
 	steps := checkSteps(t, r.trace, s, r.truth)
 	checkFindings(t, s, c.byLoad()...)
 	if b := acltrace(t, "blame", r.trace); b.code != 1 || !strings.Contains(b.errs, "no call failed and none is known to hang") {
@@ -147,6 +148,47 @@ func checkMerged(t *testing.T, c *config, job string, ranks []recording) {
 	checkFindings(t, s, append(c.byLoad(), stats.LateRank, stats.OddRank)...)
 	if soak() && c.clock == "real" {
 		checkReplay(t, job)
+	}
+}
+
+// Each launch belongs to the operator that made it, also in graphs. Kernels have the names of operators here.
+func checkOperators(t *testing.T, r recording) {
+	t.Helper()
+	launches, inGraphs := grouped(t, r.trace, "operator", func(g *stats.Group) string { return g.Name })
+	if !maps.Equal(launches, r.truth.launches) || !maps.Equal(inGraphs, r.truth.inGraphs) {
+		t.Errorf("operators %v, in graphs %v\ntruth     %v, in graphs %v", launches, inGraphs, r.truth.launches, r.truth.inGraphs)
+	}
+}
+
+func grouped(t *testing.T, trace, by string, name func(g *stats.Group) string) (launches, inGraphs counts) {
+	t.Helper()
+	launches, inGraphs = counts{}, counts{}
+	groups := query[struct{ Groups []stats.Group }](t, "stats", "--by", by, "--top", "0", trace).Groups
+	for i := range groups {
+		if g := &groups[i]; g.Launches > 0 {
+			launches[name(g)] += g.Launches
+		}
+		if g := &groups[i]; g.InGraphs > 0 {
+			inGraphs[name(g)] += g.InGraphs
+		}
+	}
+	return launches, inGraphs
+}
+
+// Each launch has the tensors that the program made for its operator: by descriptions of the launches, or by the calls that made the tensors.
+func TestLaunchesHaveTheirShapes(t *testing.T) {
+	for _, level := range []string{"shapes", "all"} {
+		for _, flags := range []string{"--queue 0 --side", "--queue 1 --decode eager", "--queue 1 --decode piecewise --sizes 4"} {
+			c := config{flags: flags, probe: "shim", clock: "real", more: "--operators " + level} // a virtual clock has no order between the queue and the thread that fills it
+			r := c.record(t)[0]
+			checkOperators(t, r)
+			launches, inGraphs := grouped(t, r.trace, "shape", func(g *stats.Group) string {
+				return shapeKey(g.Name, g.Shapes[max(0, strings.IndexByte(g.Shapes, '(')):])
+			})
+			if !maps.Equal(launches, r.truth.shapes) || !maps.Equal(inGraphs, r.truth.shapesInGraphs) {
+				t.Errorf("%s, %s: shapes %v, in graphs %v\ntruth  %v, in graphs %v", level, flags, launches, inGraphs, r.truth.shapes, r.truth.shapesInGraphs)
+			}
+		}
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -48,6 +49,8 @@ type truth struct {
 	named    []string // that must be named beside those in the table of faults
 	launches counts   // of all streams, outside graphs
 	inGraphs counts   // launches in all runs of graphs
+	// shapes are launches by operator and tensors, outside graphs and in them. With a queue that prepares operators they are not known.
+	shapes, shapesInGraphs counts
 }
 
 type stream struct {
@@ -69,9 +72,10 @@ type allocation struct {
 // parse reads the lines that the program wrote, each with fields that tabs end.
 func parse(t *testing.T, text string) *truth {
 	t.Helper()
-	x := &truth{threads: map[string]int{}, graphs: map[string]counts{}, outside: counts{}, launches: counts{}, inGraphs: counts{}}
+	x := &truth{threads: map[string]int{}, graphs: map[string]counts{}, outside: counts{}, launches: counts{}, inGraphs: counts{}, shapes: counts{}, shapesInGraphs: counts{}}
 	allocated := map[string]allocation{}
-	var captured counts
+	var captured, capturedShapes counts
+	shapesOf := map[string]counts{} // in graphs
 	updating := false
 	for line := range strings.Lines(text) {
 		f := strings.Split(strings.TrimSuffix(line, "\t\n"), "\t")
@@ -96,10 +100,18 @@ func parse(t *testing.T, text string) *truth {
 		case "live":
 			x.live = maps.Clone(allocated)
 		case "graph":
-			captured = counts{}
-			x.graphs[f[1]] = captured
+			captured, capturedShapes = counts{}, counts{}
+			x.graphs[f[1]], shapesOf[f[1]] = captured, capturedShapes
 		case "captured":
-			captured = nil
+			captured, capturedShapes = nil, nil
+		case "tensors":
+			switch {
+			case updating:
+			case capturedShapes != nil:
+				capturedShapes[shapeKey(f[1], f[2])]++
+			default:
+				x.shapes[shapeKey(f[1], f[2])]++
+			}
 		case "update", "updated":
 			updating = f[0] == "update"
 		case "launch":
@@ -107,6 +119,7 @@ func parse(t *testing.T, text string) *truth {
 		case "run":
 			x.runs++
 			x.inGraphs.add(x.graphs[f[1]])
+			x.shapesInGraphs.add(shapesOf[f[1]])
 			x.steps[len(x.steps)-1].inGraphs.add(x.graphs[f[1]])
 		case "step":
 			x.steps = append(x.steps, step{kind: f[1], how: f[2], eager: counts{}, inGraphs: counts{}})
@@ -119,6 +132,14 @@ func parse(t *testing.T, text string) *truth {
 		}
 	}
 	return x
+}
+
+// shapeKey names an operator with the different tensors that it has, in any order: a description has tensors that are changed in place twice.
+func shapeKey(operator, tensors string) string {
+	all := strings.FieldsFunc(strings.NewReplacer("(", ";", ")", ";", "{", ";", "}", ";", "-> ", ";", ", ", ";").Replace(tensors), func(r rune) bool { return r == ';' })
+	all = slices.DeleteFunc(all, func(s string) bool { return strings.TrimSpace(s) == "" || s == "none" })
+	slices.Sort(all)
+	return operator + " " + strings.Join(slices.Compact(all), " ")
 }
 
 func (x *truth) launch(kernel, handle string, captured counts, updating bool) {
@@ -148,6 +169,7 @@ type config struct {
 	probe string // shim or ebpf
 	clock string // real or virtual
 	fault string
+	more  string // flags of record
 }
 
 func (c *config) name() string {
@@ -229,7 +251,8 @@ func (c *config) record(t *testing.T) []recording {
 	}
 	results := make([]chan result, c.ranks())
 	for rank := range results {
-		args := []string{"record", "-q", "--sim", "--probe", c.probe, "-o", fmt.Sprintf("rank%d.aclt", rank), "--", serving, "--truth", fmt.Sprintf("rank%d.truth", rank)}
+		args := append([]string{"record", "-q", "--sim", "--probe", c.probe, "-o", fmt.Sprintf("rank%d.aclt", rank)}, strings.Fields(c.more)...)
+		args = append(args, "--", serving, "--truth", fmt.Sprintf("rank%d.truth", rank))
 		args = append(args, strings.Fields(c.flags)...)
 		if c.fault != "" {
 			args = append(args, "--fault", c.fault)
