@@ -88,11 +88,12 @@ type InfoClock struct {
 }
 
 type InfoCalls struct {
-	Total      uint64            `json:"total"`       // calls in the trace, with unfinished ones
-	Failed     uint64            `json:"failed"`      // calls that returned an error, without those in answered
-	Answered   uint64            `json:"answered"`    // questions that an error answered with no, and repeated initializations
-	Unfinished uint64            `json:"unfinished"`  // calls that had not returned at the end
-	ByFunction map[string]uint64 `json:"by_function"` // number of calls by function
+	Total      uint64            `json:"total"`           // calls in the trace, with unfinished ones
+	Marks      uint64            `json:"marks,omitempty"` // marks of operators, which are not counted as calls
+	Failed     uint64            `json:"failed"`          // calls that returned an error, without those in answered
+	Answered   uint64            `json:"answered"`        // questions that an error answered with no, and repeated initializations
+	Unfinished uint64            `json:"unfinished"`      // calls that had not returned at the end
+	ByFunction map[string]uint64 `json:"by_function"`     // number of calls by function
 }
 
 type InfoPayload struct {
@@ -183,6 +184,10 @@ func NewInfo(path string, r *format.Reader, of *api.Model) (*Info, error) {
 	in.Calls = InfoCalls{Total: counts.Calls, Failed: counts.Failed - apart.answered, Answered: apart.answered, Unfinished: counts.Unfinished, ByFunction: map[string]uint64{}}
 	for _, f := range counts.Functions {
 		in.Calls.Total -= apart.profiled[f.Func]
+		if g := of.Func(api.ID(f.Func)); g != nil && g.EntryMark() {
+			in.Calls.Marks += f.Calls
+			in.Calls.Total -= f.Calls
+		}
 		if n := f.Calls - apart.profiled[f.Func]; n > 0 {
 			in.Calls.ByFunction[r.Schema().FuncName(f.Func)] += n
 		}

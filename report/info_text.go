@@ -122,7 +122,11 @@ func (in *Info) processRows(row RowFunc) {
 }
 
 func (in *Info) callRows(row RowFunc) {
-	row("calls", "%s, %s failed%s, %s unfinished", human.Count(in.Calls.Total), badCount(in.Calls.Failed), answeredText(in.Calls.Answered), human.Count(in.Calls.Unfinished-min(in.Coverage.Cut, in.Calls.Unfinished)))
+	marks := ""
+	if in.Calls.Marks > 0 {
+		marks = " and " + human.Plural(in.Calls.Marks, "mark") + " of operators"
+	}
+	row("calls", "%s%s, %s failed%s, %s unfinished", human.Count(in.Calls.Total), marks, badCount(in.Calls.Failed), answeredText(in.Calls.Answered), human.Count(in.Calls.Unfinished-min(in.Coverage.Cut, in.Calls.Unfinished)))
 	for i := range in.Standing {
 		if i == mostStanding {
 			row("", "and %s more threads in calls", human.Count(len(in.Standing)-i))

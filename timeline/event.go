@@ -40,6 +40,21 @@ func Has(r *format.Reader, m *api.Model, is func(*api.Func) bool) (bool, error) 
 	}), nil
 }
 
+// CallsIn returns the number of calls in a trace, without marks of operators.
+func CallsIn(r *format.Reader, m *api.Model) (n uint64, err error) {
+	counts, err := r.Counts()
+	if err != nil {
+		return 0, err
+	}
+	n = counts.Calls
+	for _, c := range counts.Functions {
+		if f := m.Func(api.ID(c.Func)); f != nil && f.EntryMark() {
+			n -= c.Calls
+		}
+	}
+	return n, nil
+}
+
 func trimPointer(ctype string) string {
 	return strings.TrimPrefix(strings.TrimRight(ctype, "*"), "const ")
 }

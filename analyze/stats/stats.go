@@ -427,7 +427,9 @@ func New(r *format.Reader, m *api.Model, o *Options) (*Stats, error) {
 	complete := r.Completeness()
 	x.s.Scope, x.s.Cut = complete.Scope(), !r.Complete() && !complete.Recording
 	if x.s.Selection != "" {
-		x.s.CallsOf = x.w.Calls
+		if x.s.CallsOf, err = timeline.CallsIn(r, m); err != nil {
+			return nil, err
+		}
 	} else if x.s.Ranks, err = ranks.Compare(r, m, longest); err != nil {
 		return nil, err
 	}

@@ -3,7 +3,6 @@
 
 #include "threads.h"
 #include "aclnn/acl_meta.h"
-
 #include <utility>
 
 namespace ops {
@@ -37,18 +36,17 @@ template <class H, aclnnStatus (*destroy)(const H *)> struct Argument {
 
 using Dims = std::vector<int64_t>;
 
-// The tensors that a thread has made for the next operator, as "float16[4,256]".
-inline thread_local std::string made;
-
+inline thread_local std::string made; // the tensors that a thread has made for the next operator, as "float16[4,256]"
 inline aclTensor *newTensor(void *p, const Dims &dims, aclDataType type)
 {
 	Dims strides(dims.size(), 1);
 	for (size_t i = dims.size(); i-- > 1;)
 		strides[i - 1] = strides[i] * dims[i];
-	made += (made.empty() ? "" : ", ") + std::string(type == ACL_FLOAT16 ? "float16" : type == ACL_FLOAT ? "float32" : type == ACL_INT32 ? "int32" : "other");
-	for (size_t i = 0; i < dims.size(); i++)
-		made += (i == 0 ? "[" : ",") + std::to_string(dims[i]);
-	made += dims.empty() ? "[]" : "]";
+	const char *between = "[";
+	made += (made.empty() ? "" : ", ") + std::string(type == ACL_FLOAT16 ? "float16" : type == ACL_FLOAT ? "float32" : "int32");
+	for (int64_t d : dims)
+		made += std::exchange(between, ",") + std::to_string(d);
+	made += "]";
 	return aclCreateTensor(dims.data(), dims.size(), type, strides.data(), 0, ACL_FORMAT_ND, dims.data(), dims.size(), p);
 }
 
@@ -69,8 +67,7 @@ inline void launch(aclrtStream s, const char *name, std::function<aclnnStatus(ui
 		uint64_t size;
 		aclOpExecutor *executor;
 		example_check(one(&size, &executor), name, __FILE__, __LINE__);
-		truth("tensors", name, std::exchange(made, ""));
-		return executor;
+		return truth("tensors", name, std::exchange(made, "")), executor;
 	};
 	auto execute = [=](aclOpExecutor *executor) { example_check(two(nullptr, 0, executor, s), name, __FILE__, __LINE__); };
 	if (options.queue == 2)
