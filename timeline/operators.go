@@ -23,7 +23,7 @@ func (o *operators) call(f *api.Func, c *format.Call, process uint32) (in string
 		return p.Name, p.Phase, p.Operands
 	case f.Operand != api.NoOperand && o.wanted:
 		if id := o.operands.call(f, c, process); id != 0 {
-			o.Keep(process, c.Ret, id)
+			o.Keep(process, c.Thread, c.Ret, id)
 		}
 	}
 	return "", 0, 0

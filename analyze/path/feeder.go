@@ -7,12 +7,19 @@ import (
 
 // feeder returns the thread for which another one waited between two calls, -1 if that is not known. While the other one did not run, from a moment until
 // another, the feeder ran for half the time or more, outside of waits for the device. So the thread of a queue waits for the next operator of
-// the program's own code. Of several threads it is the one with the most calls, as a framework asks the runtime about each operator.
+// the program's own code. Of several threads it is the one with the most calls, as a framework asks the runtime about each operator. The marks of operators
+// show the feeder even if it makes no calls.
 func (f *Finder) feeder(waits int, since, until int64) int {
+	if until <= since {
+		return -1
+	}
+	if filler := f.filler(waits, until); filler >= 0 {
+		return filler
+	}
 	found, calls := -1, 0
 	for i := range f.threads {
 		th := &f.threads[i]
-		if i != waits && until > since && len(th.calls) > calls && th.ran(since, until) {
+		if i != waits && len(th.calls) > calls && th.ran(since, until) {
 			found, calls = i, len(th.calls)
 		}
 	}

@@ -5,7 +5,7 @@
 // that it waits for. A task follows its launch, the task before it on its stream, and tasks of other streams that its stream waits for: by an event,
 // a notify, a value in memory, or a default stream. Of several predecessors the one that ended last counts. If a thread makes no call while another
 // thread makes a whole call that launches, copies or waits, the thread follows that call: the trace does not show how threads wait for each other. A thread
-// that did not run follows its feeder.
+// that did not run follows its feeder: the thread that prepared the operator for which it waited, by the marks of operators, or else one that ran meanwhile.
 //
 // The parts of a path do not overlap and have no gaps: their durations and the step's are equal. Tasks count only with measured times, or times that
 // follow from these. Otherwise a part of the path is a wait on the host, and AtMost says that the device took at most this time. If the wait was long,

@@ -149,7 +149,7 @@ func (x *saver) order() {
 		for k := range calls {
 			until(calls[k].start)
 			if open < 0 && calls[k].blocked > 0 {
-				since := max(x.step.from, calls[k].recorded)
+				since := max(x.step.from, calls[k].recorded, calls[k].slept)
 				if k > 0 {
 					since = max(since, calls[k-1].end)
 				}
@@ -161,6 +161,7 @@ func (x *saver) order() {
 		}
 		until(math.MaxInt64)
 	}
+	x.turns()
 	for i := range x.tasks {
 		if t := &x.tasks[i]; t.state == known {
 			x.predecessors(i, t.from, func(int, int64, order.Why) {}, nil)
@@ -196,6 +197,28 @@ func (x *saver) goesOn(on, n int, since, at int64) {
 		x.feeds = map[feeding]bool{}
 	}
 	x.feeds[feeding{int32(feeder), int32(on)}] = true
+}
+
+// turns adds the moments from which threads prepare operators after other threads, if their calls do not show when they ran.
+func (x *saver) turns() {
+	if !x.hands.some {
+		return
+	}
+	last := -1
+	for i := range x.hands.all {
+		h := &x.hands.all[i]
+		if h.by < 0 || h.by == h.queue {
+			continue
+		}
+		if last >= 0 && x.hands.all[last].by != h.by {
+			before, th := &x.hands.all[last], &x.threads[h.by]
+			next, _ := slices.BinarySearchFunc(th.calls, before.at, func(c call, at int64) int { return cmp.Compare(c.start, at) })
+			if th.unknown(next) && before.at > x.step.from && before.at <= x.step.to {
+				x.points = append(x.points, point{at: before.at, kind: goesOn, thread: h.by, n: int32(next), feeder: before.by})
+			}
+		}
+		last = i
+	}
 }
 
 // resolve determines the ends of the tasks that a call waits for, if these follow from other tasks.
@@ -244,7 +267,7 @@ func (x *saver) run() int64 {
 				x.task(int(p.n))
 			}
 		case goesOn:
-			x.fed(int(p.thread), int(p.feeder), p.at, &x.threads[p.thread].calls[p.n])
+			x.fed(int(p.thread), int(p.feeder), p.at, x.threads[p.thread].next(p.n))
 		case callBegins:
 			h := &x.hosts[p.thread]
 			x.between(int(p.thread), p.at, &x.threads[p.thread].calls[p.n])
@@ -280,17 +303,28 @@ func (x *saver) between(on int, at int64, next *call) {
 		}
 	}
 	recorded := max(next.recorded, last)
-	ran := max(next.blocked, recorded)
+	slept := min(max(next.slept, recorded), max(at, recorded))
+	ran := max(next.blocked, slept)
 	x.host(h, recording, 0, on, recorded-last)
-	x.host(h, blocked, 0, on, ran-recorded)
+	x.host(h, own, 0, on, slept-recorded)
+	x.host(h, blocked, 0, on, ran-slept)
 	x.host(h, own, 0, on, at-ran)
+}
+
+// next returns a call, without any times if the thread has made no more calls.
+func (th *thread) next(n int32) *call {
+	if int(n) < len(th.calls) {
+		return &th.calls[n]
+	}
+	return &call{}
 }
 
 // fed moves a thread to the moment at which it runs again, and its feeder, for which it has waited.
 func (x *saver) fed(on, feeder int, at int64, next *call) {
 	h, by := &x.hosts[on], &x.hosts[feeder]
 	recorded := max(next.recorded, h.last)
-	if h.in >= 0 || recorded >= at {
+	slept := max(next.slept, recorded)
+	if h.in >= 0 || slept >= at {
 		return
 	}
 	before := call{}
@@ -300,7 +334,8 @@ func (x *saver) fed(on, feeder int, at int64, next *call) {
 	x.between(feeder, at, &before)
 	by.last = at
 	x.host(h, recording, 0, on, recorded-h.last)
-	h.earlier, h.last = min(h.earlier+at-recorded, by.earlier), at
+	x.host(h, own, 0, on, slept-recorded)
+	h.earlier, h.last = min(h.earlier+at-slept, by.earlier), at
 }
 
 // host takes a time of a thread, which it saves if it is the work that takes no time.

@@ -60,6 +60,7 @@ func (f *Finder) Rest() *Path {
 
 func (f *Finder) search(from, to int64, on int) {
 	grow.At(&f.threads, on)
+	f.handOver()
 	for i := range f.threads {
 		th := &f.threads[i]
 		th.at, th.worked = len(th.calls)-1, len(th.works)-1
@@ -207,7 +208,10 @@ func (s *search) between(th *thread, at int, end int64) {
 		}
 		k := o.worked
 		until := s.t
-		if next.blocked > 0 || s.on == s.feeder && i == s.feeds {
+		switch {
+		case next.slept > 0 && s.t <= next.slept:
+			until = end
+		case next.blocked > 0 || s.on == s.feeder && i == s.feeds || th.fills && o.queue:
 			until = min(until, max(end, next.blocked))
 		}
 		for k >= 0 && o.calls[o.works[k]].end > until { // calls that contain the moment, among others
@@ -220,14 +224,19 @@ func (s *search) between(th *thread, at int, end int64) {
 			on, from = i, c.end
 		}
 	}
-	s.part(max(from, next.recorded, next.blocked), part{kind: own, call: timeline.NoCall, where: int32(s.on)})
-	if since := max(end, next.recorded); s.next < 0 && s.t <= next.blocked && s.t > max(from, since) && s.t != s.turned {
+	if h, ok := s.filledBefore(s.on, s.t); ok && th.unknown(at+1) && s.next < 0 && h.at > from {
+		on, from = int(h.by), h.at
+	}
+	runs := part{kind: own, call: timeline.NoCall, where: int32(s.on)}
+	s.part(max(from, next.recorded, next.blocked), runs)
+	if since := max(end, next.recorded, next.slept); s.next < 0 && s.t <= next.blocked && s.t > max(from, since) && s.t != s.turned {
 		if feeder := s.Finder.feeder(s.on, since, s.t); feeder >= 0 {
 			s.feeds, s.feeder, s.on, s.turned = s.on, feeder, feeder, s.t
 			return
 		}
 	}
-	s.part(max(from, next.recorded), part{kind: blocked, call: timeline.NoCall, where: int32(s.on)})
+	s.part(max(from, next.recorded, next.slept), part{kind: blocked, call: timeline.NoCall, where: int32(s.on)})
+	s.part(max(from, next.recorded), runs)
 	s.part(from, part{kind: recording, call: timeline.NoCall, where: int32(s.on)})
 	if on >= 0 && s.t == from {
 		s.on = on

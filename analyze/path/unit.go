@@ -40,14 +40,17 @@ type Finder struct {
 	sums    sums
 	saves   bool // compute savings
 	saver   saver
+	hands   handovers
 }
 
 // thread holds the calls of a thread, by start.
 type thread struct {
 	other bool // of another process
-	calls []call
-	works []int32 // calls that launch, copy or wait
-	poll  series
+	// queue means that the thread launches operators that another thread prepared. fills means that it is such another thread.
+	queue, fills bool
+	calls        []call
+	works        []int32 // calls that launch, copy or wait
+	poll         series
 	// at and worked are cursors into calls and works: later ones start at the current moment of the search or after it.
 	at, worked int
 }
@@ -63,11 +66,12 @@ type call struct {
 	index, ref uint64
 	start, end int64
 	recorded   int64 // end of the recorder's work before the call, 0 for none
-	blocked    int64 // end of the time before the call in which the thread did not run, 0 for none
-	label      int32
-	outer      int32 // call on this thread that contains it, -1 for none
-	wait       int32 // index into Finder.waits, -1 for none
-	again      bool  // polls, as the call before it did
+	// slept and blocked are begin and end of the time before the call in which the thread did not run, 0 for none.
+	slept, blocked int64
+	label          int32
+	outer          int32 // call on this thread that contains it, -1 for none
+	wait           int32 // index into Finder.waits, -1 for none
+	again          bool  // polls, as the call before it did
 }
 
 // wait is the wait of a call for tasks.
@@ -149,7 +153,8 @@ func (f *Finder) Call(h *timeline.HostCall, k *timeline.Task, links []order.Link
 		c.recorded = h.RecordingFrom + h.Recording
 	}
 	if h.Blocked > 0 { // it ran last: the call that it makes shows that it had what it waited for
-		c.blocked = h.RecordingFrom + h.Recording + h.Blocked
+		c.slept = h.RecordingFrom + h.Recording
+		c.blocked = c.slept + h.Blocked
 	}
 	works := k != nil
 	if k == nil {
@@ -195,6 +200,7 @@ func (f *Finder) task(c *call, h *timeline.HostCall, k *timeline.Task) {
 	if f.w.Lanes[k.Lane].Synchronous {
 		return
 	}
+	f.hand(h, k)
 	l := f.lane(k.Lane)
 	f.tasks = append(f.tasks, task{index: k.Index, call: k.Call, ref: c.ref, issued: k.Issued, returned: c.end, prev: l.last, lane: int32(k.Lane),
 		thread: h.Thread, kind: k.Kind, waits: k.Pageable(), label: f.labels.all[c.label].task})
@@ -370,6 +376,7 @@ func (f *Finder) forgetCalls(at int64) {
 		f.waits, f.targets = waits[:0], targets[:0]
 	}
 	f.kept = f.n
+	f.hands.forget(at)
 }
 
 // clear drops all calls and tasks.

@@ -7,12 +7,28 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/acltrace/acltrace/analyze/path"
 	"github.com/acltrace/acltrace/analyze/stats"
 	"github.com/acltrace/acltrace/internal/testenv"
 )
 
 // These findings say where time goes, or what a busy machine did, and not that something is wrong.
 var always = []stats.FindingKind{stats.Waits, stats.Launches, stats.OtherCalls, stats.OwnTime, stats.Blocked, stats.IdleDevice, stats.ShortTasks, stats.Recorder, stats.SlowSteps, stats.OddSteps, stats.Stalls}
+
+// queueHandsOn fails the test if most of the critical path is the queue's thread asleep: it waits for the threads that prepare operators.
+func queueHandsOn(t *testing.T, trace string) {
+	t.Helper()
+	var p path.Summary
+	read(t, &p, "stats", "--critical-path", trace)
+	if len(p.Entries) == 0 {
+		t.Error("no critical path")
+	}
+	for i := range p.Entries {
+		if e := &p.Entries[i]; e.Kind == path.Blocked && strings.HasSuffix(e.Where, "acl_thread") && i < 2 {
+			t.Errorf("the critical path has %s for %d ns", e, e.NS)
+		}
+	}
+}
 
 // Each problem of a training is named within three commands, with its steps and its cost, and no other problem is.
 func TestTrainingProblemsAreNamed(t *testing.T) {
@@ -70,6 +86,9 @@ func TestTrainingProblemsAreNamed(t *testing.T) {
 				if !slices.Contains(always, f.Kind) && !slices.Contains(c.kinds, f.Kind) {
 					t.Errorf("false finding %s %+v", f.Kind, f)
 				}
+			}
+			if c.queue == 1 {
+				queueHandsOn(t, o.trace)
 			}
 			if t.Failed() {
 				t.Log(all)

@@ -57,6 +57,9 @@ type Part struct {
 	One uint64
 	// Operands is that of its phase one, or of the kept executor.
 	Operands int32
+	// Preparer is the thread of the phase one of a phase two, -1 if it is unknown. If the executor comes from a cache, it is the thread that found it there, or else
+	// the only thread that ran phase one of this operator so far: the caches of threads are separate, and each entry needs a phase one.
+	Preparer int32
 
 	generated bool // no mark ends it
 }
@@ -88,7 +91,8 @@ type Operators struct {
 
 	threads   [][]Part // by thread: open parts, the innermost last
 	executors map[executor]made
-	loose     int // threads with a generated phase two, which the next call may end
+	preparers map[prepared]int32 // -1 for several threads
+	loose     int                // threads with a generated phase two, which the next call may end
 }
 
 type executor struct {
@@ -101,6 +105,12 @@ type made struct {
 	name     string
 	call     uint64 // NoCall for a kept executor
 	operands int32
+	thread   int32
+}
+
+type prepared struct {
+	process uint32
+	name    string
 }
 
 // Apply takes the next mark. It returns the part that begins with it, nil for none, valid until the next mark.
@@ -112,6 +122,7 @@ func (o *Operators) Apply(m *Mark) (begun *Part) {
 	key := executor{m.Process, m.Executor}
 	switch m.Kind {
 	case api.OperatorPhaseOne:
+		o.prepares(m)
 		return o.begin(m, Part{Name: m.Name, Phase: One, One: NoCall, Operands: m.Operands})
 	case api.OperatorInner:
 		return o.begin(m, Part{Name: m.Name, Phase: Inner, Executor: m.Executor, One: NoCall})
@@ -143,21 +154,26 @@ func (o *Operators) Apply(m *Mark) (begun *Part) {
 
 // second returns the phase two of an executor, and forgets the executor: another thread may get one with the same address before this phase ends.
 func (o *Operators) second(key executor, name string) Part {
-	p := Part{Name: name, Phase: Two, Executor: key.pointer, One: NoCall}
+	p := Part{Name: name, Phase: Two, Executor: key.pointer, One: NoCall, Preparer: -1}
 	m, ok := o.executors[key]
 	delete(o.executors, key)
 	switch {
 	case ok && m.call == NoCall:
-		p.Operands = m.operands
+		p.Operands, p.Preparer = m.operands, m.thread
+		return p
 	case ok && (name == "" || m.name == name):
-		p.Name, p.One, p.Operands = m.name, m.call, m.operands
+		p.Name, p.One, p.Operands, p.Preparer = m.name, m.call, m.operands, m.thread
+		return p
+	}
+	if thread, ok := o.preparers[prepared{key.process, name}]; ok {
+		p.Preparer = thread
 	}
 	return p
 }
 
-// Keep says which operands an executor has that a framework kept and found again.
-func (o *Operators) Keep(process uint32, pointer uint64, operands int32) {
-	o.made(executor{process, pointer}, made{call: NoCall, operands: operands})
+// Keep says which operands an executor has that a framework kept, and found again on a thread.
+func (o *Operators) Keep(process, thread uint32, pointer uint64, operands int32) {
+	o.made(executor{process, pointer}, made{call: NoCall, operands: operands, thread: int32(thread)})
 }
 
 func (o *Operators) made(key executor, m made) {
@@ -165,6 +181,19 @@ func (o *Operators) made(key executor, m made) {
 		o.executors = map[executor]made{}
 	}
 	o.executors[key] = m
+}
+
+// prepares takes the mark of a phase one whose executors may come from a cache later.
+func (o *Operators) prepares(m *Mark) {
+	if o.preparers == nil {
+		o.preparers = map[prepared]int32{}
+	}
+	key := prepared{m.Process, m.Name}
+	if thread, ok := o.preparers[key]; !ok {
+		o.preparers[key] = int32(m.Thread)
+	} else if thread != int32(m.Thread) {
+		o.preparers[key] = -1
+	}
 }
 
 func (o *Operators) begin(m *Mark, p Part) *Part {
@@ -199,7 +228,7 @@ func (o *Operators) end(thread uint32, at int64) {
 	}
 	p.To = at
 	if p.Phase == One && p.Executor != 0 {
-		o.made(executor{p.Process, p.Executor}, made{p.Name, p.Call, p.Operands})
+		o.made(executor{p.Process, p.Executor}, made{p.Name, p.Call, p.Operands, int32(p.Thread)})
 	}
 	if p.loose() {
 		o.loose--

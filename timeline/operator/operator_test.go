@@ -190,3 +190,31 @@ func TestPartsNest(t *testing.T) {
 		}
 	}
 }
+
+// Executors from a cache name no phase one. Their operator was prepared by the only thread that has run its phase one, as each thread has its own cache.
+func TestPreparersOfOperators(t *testing.T) {
+	s := newStory()
+	prepare := func(thread uint32, name string, executor uint64) {
+		s.mark(thread, one, name, 0)
+		s.mark(thread, end, "", executor)
+	}
+	launch := func(name string, executor uint64) int32 {
+		s.mark(9, two, name, executor)
+		defer s.mark(9, end, "", 0)
+		return s.o.Outermost(9).Preparer
+	}
+	check := func(what string, got, want int32) {
+		if got != want {
+			t.Errorf("%s: prepared by %d, want %d", what, got, want)
+		}
+	}
+	check("before any phase one", launch("add", 0x70), -1)
+	prepare(1, "add", 0x70)
+	prepare(2, "mul", 0x71)
+	check("its executor", launch("mul", 0x71), 2)
+	check("a cached executor", launch("mul", 0x72), 2)
+	prepare(2, "add", 0x73)
+	check("the executor of one of two threads", launch("add", 0x73), 2)
+	check("a cached executor of one of two threads", launch("add", 0x74), -1)
+	check("an operator of no thread", launch("sub", 0x75), -1)
+}
