@@ -37,6 +37,9 @@ func StatsText(w io.Writer, path string, s *stats.Stats, o *TextOptions) error {
 	t := newTable(w, o)
 	threadText(t, &s.Steps)
 	startUpText(t, s.StartUp)
+	if kinds := s.Steps.Kinds; len(kinds) > 0 && kinds[0].Inputs != nil {
+		eagerKindText(t, kinds)
+	}
 	Printf(t, "\ncalls\tfailed\tin calls\tmean\tp50\tp99\tmax\t  function\n")
 	for _, f := range s.Functions[:min(most, len(s.Functions))] {
 		Printf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t  %s\n", human.Count(f.Calls), badCount(f.Failed), human.Duration(f.TotalNS), human.Duration(f.MeanNS), human.Duration(f.P50NS), human.Duration(f.P99NS), human.Duration(f.MaxNS), f.Func)
@@ -155,7 +158,7 @@ func graphText(w io.Writer, t *table, s *stats.Stats) {
 
 // stepKindText writes the steps by the graph that they run.
 func stepKindText(w io.Writer, t *table, s *stats.Steps) {
-	if len(s.Kinds) == 0 {
+	if len(s.Kinds) == 0 || s.Kinds[0].Inputs != nil {
 		if s.Eager > 0 {
 			Printf(w, "(%s of %s ran no graph)\n", human.Count(s.Eager), human.Plural(s.Count, "step"))
 		}
@@ -180,6 +183,32 @@ func stepKindText(w io.Writer, t *table, s *stats.Steps) {
 	}
 	t.Flush()
 	rest(w, len(s.Kinds), "row")
+}
+
+// eagerKindText writes the steps by their work.
+func eagerKindText(t *table, kinds []stats.StepKind) {
+	Printf(t, "\nsteps\tmedian\tp99\tlongest\tlaunches\tinputs\t  kind of step\n")
+	for i := range kinds {
+		k := &kinds[i]
+		what, inputs := "most", "-"
+		if k.Inputs != nil {
+			inputs = human.Bytes(*k.Inputs)
+		}
+		switch {
+		case k.Others:
+			what = "others, unlike each other"
+		case k.Kernel != "" && k.Lacks != "":
+			what = fmt.Sprintf("more of %s, fewer of %s", k.Kernel, k.Lacks)
+		case k.Kernel != "":
+			what = "more of " + k.Kernel
+		case k.Lacks != "":
+			what = "fewer of " + k.Lacks
+		case i > 0:
+			what = "the kernels of most, for other inputs"
+		}
+		Printf(t, "%s\t%s\t%s\t%s\t%s\t%s\t  %s\n", human.Count(k.Count), human.Duration(k.P50NS), human.Duration(k.P99NS), human.Duration(k.MaxNS), human.Count(k.Launches), inputs, what)
+	}
+	t.Flush()
 }
 
 // someMeasured reports whether only some tasks have a measured time.

@@ -206,20 +206,6 @@ func (x *summer) eagerFindings() []Finding {
 	return []Finding{{Kind: EagerSteps, Count: e.found.n, Of: e.since, NS: e.found.mean(), EachNS: e.like.mean(), CostNS: e.found.ns - e.like.ns, Step: &e.index}}
 }
 
-// StepKind sums up the whole steps that run one graph, or none. A server captures a graph for each padded size, so its kinds are these sizes, and the steps
-// outside of them, such as prompts.
-type StepKind struct {
-	Graph    string  `json:"graph,omitempty"`    // name of the graph with the most launches among those that a step runs, "" for none
-	Role     string  `json:"role,omitempty"`     // its role, see Graphs
-	Capture  *uint64 `json:"capture,omitempty"`  // call that began its capture, if one before the first step made it
-	Launches uint64  `json:"launches,omitempty"` // of its run
-	Blocks   uint64  `json:"blocks,omitempty"`   // of these launches, if Capture is known; they grow with the size
-	Count    int     `json:"count"`              // number of steps
-	P50NS    int64   `json:"p50_ns"`             // median duration
-	P99NS    int64   `json:"p99_ns"`             // 99th percentile of durations
-	MaxNS    int64   `json:"max_ns"`             // longest duration
-}
-
 // maxStepKinds bounds the kinds. Programs that capture a graph anew in each step have no kinds.
 const maxStepKinds = 1000
 
@@ -229,6 +215,7 @@ type stepKinds struct {
 	times  map[*timeline.Object]*kindOf // by graph, nil for none
 	over   bool                         // there are too many
 	graphs int                          // steps with a run
+	eager  eagerKinds
 }
 
 // kindOf sums up the steps of a kind.
@@ -262,7 +249,7 @@ func launchesOf(run *timeline.Task) uint64 {
 func (x *stepKinds) stepped(p *step.Step, whole bool) {
 	run := x.open[p.Index]
 	delete(x.open, p.Index)
-	if !whole {
+	if x.eager.stepped(p, whole); !whole {
 		return
 	}
 	var graph *timeline.Object
@@ -286,11 +273,14 @@ func (x *stepKinds) stepped(p *step.Step, whole bool) {
 
 // list returns the kinds, most steps first, nil if there is one, or if hardly two steps run the same graph.
 func (x *stepKinds) list(captures map[*timeline.Object]*CaptureTime) []StepKind {
+	if x.graphs == 0 {
+		return x.eager.list()
+	}
 	steps := uint64(0)
 	for _, k := range x.times {
 		steps += k.times.n
 	}
-	if x.graphs == 0 || x.over || len(x.times) < 2 || uint64(len(x.times)) > (steps+1)/2 {
+	if x.over || len(x.times) < 2 || uint64(len(x.times)) > (steps+1)/2 {
 		return nil
 	}
 	out := []StepKind{}

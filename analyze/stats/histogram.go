@@ -51,6 +51,35 @@ func (h *Histogram) count(v int64) {
 	h.octaves[l][u>>max(l-8, 0)%octave]++
 }
 
+// merge adds the values of another histogram.
+func (h *Histogram) merge(o *Histogram) {
+	if o.n <= exactTimes {
+		for _, v := range o.exact {
+			h.Add(v)
+		}
+		return
+	}
+	for _, v := range h.exact {
+		h.count(v)
+	}
+	h.exact = nil
+	if h.n == 0 || o.min < h.min {
+		h.min = o.min
+	}
+	h.n, h.sum, h.max = h.n+o.n, h.sum+o.sum, max(h.max, o.max)
+	for l, from := range o.octaves {
+		if from == nil {
+			continue
+		}
+		if h.octaves[l] == nil {
+			h.octaves[l] = new([octave]uint64)
+		}
+		for i, n := range from {
+			h.octaves[l][i] += n
+		}
+	}
+}
+
 // Rank returns the index of percentile p among n sorted values, by the nearest-rank definition. Every percentile and
 // median of acltrace uses it.
 func Rank(n uint64, p int) uint64 { return (n*uint64(p)+99)/100 - 1 }

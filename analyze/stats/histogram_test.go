@@ -58,3 +58,29 @@ func TestValuesAboveALimit(t *testing.T) {
 		}
 	}
 }
+
+func TestMergedHistogramsAreOne(t *testing.T) {
+	r := rand.New(rand.NewPCG(5, 6))
+	for _, n := range []int{0, 1, exactTimes, exactTimes + 1, 5_000} {
+		for _, m := range []int{0, 1, exactTimes, exactTimes + 1, 5_000} {
+			var all, a, b Histogram
+			for i := range n + m {
+				v := 1_000 + r.Int64N(1<<30)
+				if all.Add(v); i < n {
+					a.Add(v)
+				} else {
+					b.Add(v)
+				}
+			}
+			a.merge(&b)
+			if a.n != all.n || a.sum != all.sum || a.min != all.min || a.max != all.max {
+				t.Errorf("%d and %d values: %d from %d to %d, sum %d; want %d from %d to %d, sum %d", n, m, a.n, a.min, a.max, a.sum, all.n, all.min, all.max, all.sum)
+			}
+			for _, p := range []int{1, 50, 99} {
+				if got, want := a.Percentile(p), all.Percentile(p); n+m > 0 && math.Abs(float64(got-want)) > 0.01*float64(want) {
+					t.Errorf("%d and %d values: percentile %d is %d, want %d", n, m, p, got, want)
+				}
+			}
+		}
+	}
+}

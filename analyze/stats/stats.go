@@ -700,6 +700,9 @@ func (x *summer) issued(h *timeline.HostCall, k *timeline.Task, by *latest) [2]*
 		l.Launches++
 	case api.Copy:
 		l.Copies++
+		if k.Process == x.w.StepRule().Process {
+			x.kinds.eager.copied(k)
+		}
 	case api.GraphRun:
 		x.graphs.issued(k, host)
 		if k.Process == x.w.StepRule().Process {
@@ -715,6 +718,9 @@ func (x *summer) issued(h *timeline.HostCall, k *timeline.Task, by *latest) [2]*
 	sums := x.taskStats(k)
 	if k.Kind == api.Kernel {
 		x.eager.launched(k.Step, sums[0], 1, false)
+		if k.Process == x.w.StepRule().Process {
+			x.kinds.eager.launched(k.Step, sums[0].Name, sums[0].work)
+		}
 	}
 	for _, t := range sums {
 		if t != nil {

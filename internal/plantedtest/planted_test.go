@@ -152,7 +152,7 @@ func TestClean(t *testing.T) {
 			trace := p.record(t, x.manner, x.variant, "")
 			w := Want{Look: []string{"stats TRACE", "blame TRACE", "info TRACE"}, Kinds: x.kinds,
 				Names: []string{`^steps +30 found`, `waits for the device`, `no call failed and none is known to hang`, `^complete +yes`},
-				Never: []string{`next:.*blame`, `^ +! `, `was killed`, `step time (is|thread).*own time.*first of the step`}}
+				Never: []string{`next:.*blame`, `kind of step$`, `^ +! `, `was killed`, `step time (is|thread).*own time.*first of the step`}}
 			w.Check(t, trace, "")
 		})
 	}
