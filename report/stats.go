@@ -38,7 +38,7 @@ func StatsText(w io.Writer, path string, s *stats.Stats, o *TextOptions) error {
 	threadText(t, &s.Steps)
 	startUpText(t, s.StartUp)
 	if kinds := s.Steps.Kinds; len(kinds) > 0 && kinds[0].Inputs != nil {
-		eagerKindText(t, kinds)
+		eagerKindText(w, t, kinds)
 	}
 	Printf(t, "\ncalls\tfailed\tin calls\tmean\tp50\tp99\tmax\t  function\n")
 	for _, f := range s.Functions[:min(most, len(s.Functions))] {
@@ -186,29 +186,43 @@ func stepKindText(w io.Writer, t *table, s *stats.Steps) {
 }
 
 // eagerKindText writes the steps by their work.
-func eagerKindText(t *table, kinds []stats.StepKind) {
+func eagerKindText(w io.Writer, t *table, kinds []stats.StepKind) {
 	Printf(t, "\nsteps\tmedian\tp99\tlongest\tlaunches\tinputs\t  kind of step\n")
 	for i := range kinds {
 		k := &kinds[i]
-		what, inputs := "most", "-"
+		inputs := "-"
 		if k.Inputs != nil {
 			inputs = human.Bytes(*k.Inputs)
 		}
-		switch {
-		case k.Others:
-			what = "others, unlike each other"
-		case k.Kernel != "" && k.Lacks != "":
-			what = fmt.Sprintf("more of %s, fewer of %s", k.Kernel, k.Lacks)
-		case k.Kernel != "":
-			what = "more of " + k.Kernel
-		case k.Lacks != "":
-			what = "fewer of " + k.Lacks
-		case i > 0:
-			what = "the kernels of most, for other inputs"
+		what := eagerKind(k)
+		if i == 0 {
+			what = "most"
 		}
 		Printf(t, "%s\t%s\t%s\t%s\t%s\t%s\t  %s\n", human.Count(k.Count), human.Duration(k.P50NS), human.Duration(k.P99NS), human.Duration(k.MaxNS), human.Count(k.Launches), inputs, what)
 	}
 	t.Flush()
+	Printf(w, "(if several of these are one iteration of the program, mark it with ranges named step, or record --step-marker NAME)\n")
+}
+
+// eagerKind says in words how steps differ from most.
+func eagerKind(k *stats.StepKind) string {
+	if k.Others {
+		return "others, unlike each other"
+	}
+	var words []string
+	if k.Every > 1 {
+		words = append(words, fmt.Sprintf("every %s steps", human.Count(k.Every)))
+	}
+	if k.Kernel != "" {
+		words = append(words, "more of "+human.Kernel(k.Kernel))
+	}
+	if k.Lacks != "" {
+		words = append(words, "fewer of "+human.Kernel(k.Lacks))
+	}
+	if k.Kernel+k.Lacks == "" {
+		words = append(words, "the kernels of most, for other inputs")
+	}
+	return strings.Join(words, ", ")
 }
 
 // someMeasured reports whether only some tasks have a measured time.

@@ -19,6 +19,7 @@ type StepKind struct {
 	Inputs   *uint64 `json:"input_bytes,omitempty"` // mean bytes that a step copies to the device, if no step runs a graph
 	Kernel   string  `json:"kernel,omitempty"`      // without graphs: kernel that these steps launch more often than most, "" for the first kind
 	Lacks    string  `json:"lacks,omitempty"`       // without graphs: kernel that these steps launch less often than most
+	Every    int     `json:"every,omitempty"`       // without graphs: these steps begin every so many steps, in most cases
 	Others   bool    `json:"others,omitempty"`      // these steps are of several kinds, each with less than three steps
 	Count    int     `json:"count"`                 // number of steps
 	P50NS    int64   `json:"p50_ns"`                // median duration
@@ -37,6 +38,9 @@ const (
 	maxEagerKinds = 8
 	maxWorks      = 256     // of different steps
 	maxOfWork     = 1 << 20 // launches in a step
+	maxIndices    = 1 << 10 // of steps with the same work
+	// regular is the part of the distances between steps of a kind that are equal, if the kind is regular.
+	regular = 0.8
 )
 
 // eagerKinds divides the steps of a program without graphs by their work: the kernels that they launch, and the bytes that they copy to the device. So the prompts
@@ -73,6 +77,7 @@ type worked struct {
 	launches uint64
 	inputs   uint64 // bytes, in all steps
 	times    Histogram
+	steps    []int // indices of the first ones
 }
 
 func (x *eagerKinds) work(i int) *eagerWork {
@@ -117,13 +122,13 @@ func (x *eagerKinds) stepped(p *step.Step, whole bool) {
 	}
 	delete(x.open, p.Index)
 	if whole && len(w.kernels) > 0 {
-		x.add(w, p.To-p.From)
+		x.add(w, p.Index, p.To-p.From)
 	}
 	w.kernels, w.inputs = w.kernels[:0], 0
 	x.spare = append(x.spare, w)
 }
 
-func (x *eagerKinds) add(w *eagerWork, ns int64) {
+func (x *eagerKinds) add(w *eagerWork, index int, ns int64) {
 	key := workKey{inputs: logarithm(w.inputs)}
 	for _, k := range w.kernels {
 		key.sum += k.work
@@ -144,6 +149,9 @@ func (x *eagerKinds) add(w *eagerWork, ns int64) {
 	}
 	of.inputs += w.inputs
 	of.times.Add(ns)
+	if len(of.steps) < maxIndices {
+		of.steps = append(of.steps, index)
+	}
 }
 
 func logarithm(v uint64) (n int) {
@@ -207,7 +215,7 @@ func (x *eagerKinds) list() []StepKind {
 			others = append(others, g...)
 			continue
 		}
-		k.Kernel, k.Lacks = most(g[0], works[0]), most(works[0], g[0])
+		k.Kernel, k.Lacks, k.Every = most(g[0], works[0]), most(works[0], g[0]), every(g)
 		out = append(out, k)
 	}
 	if len(out) == 1 || len(out) > maxEagerKinds {
@@ -232,6 +240,34 @@ func kindOfWork(works []*worked) StepKind {
 		inputs += w.inputs
 	}
 	return StepKind{Count: int(times.n), P50NS: times.Percentile(50), P99NS: times.Percentile(99), MaxNS: times.max, Launches: launches / times.n, Inputs: new(inputs / times.n)}
+}
+
+// every returns the distance between the first steps of a kind in a row, 0 if it differs.
+func every(works []*worked) int {
+	var all []int
+	for _, w := range works {
+		if all = append(all, w.steps...); len(w.steps) == maxIndices {
+			all = slices.DeleteFunc(all, func(i int) bool { return i > w.steps[maxIndices-1] })
+		}
+	}
+	slices.Sort(all)
+	first, before, n, count := -1, -1, 0, map[int]int{}
+	for _, i := range all {
+		if i != before+1 || before < 0 {
+			if first >= 0 {
+				count[i-first]++
+				n++
+			}
+			first = i
+		}
+		before = i
+	}
+	for distance, times := range count {
+		if times >= leastOfKind-1 && float64(times) >= regular*float64(n) {
+			return distance
+		}
+	}
+	return 0
 }
 
 // most returns the kernel that a step launches most often more than another one does, "" for none.

@@ -61,19 +61,31 @@ func TestEagerStepsByTheirWork(t *testing.T) {
 				return work{8 * uint64(20+i), layers + "SA"}
 			}
 			return work{8, cached + "SA"}
-		}), "40 of 50 launches, 8 B; 4 of 44 launches, 292 B: more of , fewer of aclnnX"},
+		}), "40 of 50 launches, 8 B; 4 of 44 launches, 292 B: more of , fewer of aclnnX, every 11"},
 		{"prompts with the same kernels", every(30, func(i int) work {
 			if i%10 == 0 {
 				return work{8 * 60, layers}
 			}
 			return work{8 + uint64(i%3)*8, layers}
-		}), "27 of 42 launches, 16 B; 3 of 42 launches, 480 B: more of , fewer of "},
+		}), "27 of 42 launches, 16 B; 3 of 42 launches, 480 B: more of , fewer of , every 10"},
 		{"acting and learning", every(40, func(i int) work {
 			if i%8 == 7 {
 				return work{4096, strings.Repeat("KLM", 20)}
 			}
 			return work{32, "KLN"}
-		}), "35 of 3 launches, 32 B; 5 of 60 launches, 4096 B: more of aclnnM, fewer of aclnnN"},
+		}), "35 of 3 launches, 32 B; 5 of 60 launches, 4096 B: more of aclnnM, fewer of aclnnN, every 8"},
+		{"episodes of any length, and two steps of learning", every(40, func(i int) work {
+			if slices.Contains([]int{5, 6, 12, 13, 22, 23, 37, 38}, i) {
+				return work{4096, strings.Repeat("KLM", 20)}
+			}
+			return work{32, "KLN"}
+		}), "32 of 3 launches, 32 B; 8 of 60 launches, 4096 B: more of aclnnM, fewer of aclnnN"},
+		{"two steps of learning after 8 acts", every(50, func(i int) work {
+			if i%10 >= 8 {
+				return work{4096, strings.Repeat("KLM", 20)}
+			}
+			return work{32, "KLN"}
+		}), "40 of 3 launches, 32 B; 10 of 60 launches, 4096 B: more of aclnnM, fewer of aclnnN, every 10"},
 		{"a training with a first step and evaluations", every(30, func(i int) work {
 			switch {
 			case i == 0:
@@ -99,6 +111,9 @@ func TestEagerStepsByTheirWork(t *testing.T) {
 			text := fmt.Sprintf("%d of %d launches, %d B", k.Count, k.Launches, *k.Inputs)
 			if i > 0 {
 				text += ": more of " + k.Kernel + ", fewer of " + k.Lacks
+				if k.Every > 0 {
+					text += fmt.Sprint(", every ", k.Every)
+				}
 			}
 			got = append(got, text)
 		}
@@ -106,7 +121,8 @@ func TestEagerStepsByTheirWork(t *testing.T) {
 			t.Errorf("%s: %d steps: %s, want %s", c.name, s.Steps.Count, text, c.want)
 		}
 		var page bytes.Buffer
-		if err := report.StatsText(&page, "x", s, nil); err != nil || strings.Contains(page.String(), "kind of step") != (c.want != "") {
+		if err := report.StatsText(&page, "x", s, nil); err != nil || strings.Contains(page.String(), "kind of step") != (c.want != "") ||
+			strings.Contains(page.String(), "--step-marker NAME") != (c.want != "") {
 			t.Errorf("%s: %v\n%s", c.name, err, &page)
 		}
 	}
