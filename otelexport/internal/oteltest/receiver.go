@@ -14,6 +14,7 @@ import (
 
 	"github.com/acltrace/acltrace/otelexport/internal/endpoint"
 
+	"go.opentelemetry.io/collector/pdata/ptrace"
 	coltracepb "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -36,6 +37,8 @@ type Receiver struct {
 	Header   string         // "x-test" of the last request
 	Marked   map[string]int // requests by that header
 	Packed   string         // compression of the last request
+	Keep     bool           // keep the spans
+	Kept     []Span
 }
 
 func (r *Receiver) Export(ctx context.Context, q *coltracepb.ExportTraceServiceRequest) (*coltracepb.ExportTraceServiceResponse, error) {
@@ -56,6 +59,9 @@ func (r *Receiver) take(ctx context.Context, q *coltracepb.ExportTraceServiceReq
 	resp, err := r.Answer(ctx, n)
 	if err == nil {
 		r.Mu.Lock()
+		if r.Keep {
+			r.keep(q)
+		}
 		for _, rs := range q.ResourceSpans {
 			for _, ss := range rs.ScopeSpans {
 				r.Spans += len(ss.Spans)
@@ -69,6 +75,18 @@ func (r *Receiver) take(ctx context.Context, q *coltracepb.ExportTraceServiceReq
 		r.Mu.Unlock()
 	}
 	return resp, err
+}
+
+func (r *Receiver) keep(q *coltracepb.ExportTraceServiceRequest) {
+	b, err := proto.Marshal(q)
+	if err != nil {
+		panic(err)
+	}
+	td, err := (&ptrace.ProtoUnmarshaler{}).UnmarshalTraces(b)
+	if err != nil {
+		panic(err)
+	}
+	r.Kept = append(r.Kept, Flatten(td)...)
 }
 
 func (r *Receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
