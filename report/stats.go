@@ -201,7 +201,7 @@ func eagerKindText(w io.Writer, t *table, kinds []stats.StepKind) {
 		Printf(t, "%s\t%s\t%s\t%s\t%s\t%s\t  %s\n", human.Count(k.Count), human.Duration(k.P50NS), human.Duration(k.P99NS), human.Duration(k.MaxNS), human.Count(k.Launches), inputs, what)
 	}
 	t.Flush()
-	Printf(w, "(if several of these are one iteration of the program, mark it with ranges named step, or record --step-marker NAME)\n")
+	Printf(w, "(several of these may be one iteration of the program: mark it with ranges named step; record --steps and --sample-steps also count by --step-marker NAME)\n")
 }
 
 // eagerKind says in words how steps differ from most.
