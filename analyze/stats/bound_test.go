@@ -3,6 +3,7 @@ package stats_test
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -188,6 +189,39 @@ func TestRareLateBatchesAreNoBound(t *testing.T) {
 		}
 		if s := sums(t, b.Load(), ""); (s.Bound != nil && s.Bound.By == stats.ByLoader) != (late == 12) {
 			t.Errorf("%d late batches: %+v", late, s.Bound)
+		}
+	}
+}
+
+// A thread that sleeps while another one computes and launches gradients had a late batch, or stalled: so did the first step of a training.
+func TestNoBatchIsLateWhileOtherThreadsLaunch(t *testing.T) {
+	for _, launches := range []bool{false, true} {
+		b := program(t)
+		now := int64(10_000)
+		for i := range 12 {
+			gap := int64(100_000)
+			if i == 4 {
+				gap = 2_000_000
+			}
+			for j := int64(1); j < 8; j++ {
+				at := now + 10_000*j // the queue of the last step
+				if launches {
+					at = now + gap*j/8
+				}
+				b.Call(1, at, at+200, "aclrtLaunchKernel", testtrace.A(testtrace.Function, 8, testtrace.DeviceA, 64, testtrace.StreamA))
+			}
+			now += gap
+			b.Call(0, now, now+1_000, "aclrtMemcpy", testtrace.A(testtrace.DeviceA, 64, 0x5000, 64, 1), blocked(gap-1_000))
+			for j := range uint64(4) {
+				now += 10_000
+				b.Call(0, now, now+1_000, "aclrtLaunchKernel", testtrace.A(testtrace.Function+j, 8, testtrace.DeviceA, 64, testtrace.StreamA))
+			}
+			b.Call(0, now+2_000, now+3_000, "aclrtSynchronizeStream", testtrace.A(testtrace.StreamA))
+			now += 4_000
+		}
+		s := sums(t, b.Load(), "")
+		if late := slices.ContainsFunc(s.Findings, func(f stats.Finding) bool { return f.Kind == stats.Stalls }); late == launches {
+			t.Errorf("launches %v: %+v, %+v", launches, s.Findings, s.Steps)
 		}
 	}
 }

@@ -154,8 +154,10 @@ type seen struct {
 	call, next  uint64 // calls before and after it, noCall for none
 	after, fn   string // their functions, "" for none
 	// copies, marks, waits: the next call copies to the device, is a range or a mark, or waits for an event or the device.
-	copies, marks, waits bool
-	upToCopy             int8 // calls up to a copy to the device, the copy included; 0 for none, or too many
+	// busy: other threads launched in the second half of the time between the two calls, so nothing was late.
+	copies, marks, waits, busy bool
+
+	upToCopy int8 // calls up to a copy to the device, the copy included; 0 for none, or too many
 }
 
 // place is a place in a step: before a call, or after the last one.
@@ -173,8 +175,8 @@ type longer struct {
 	most   seen
 }
 
-// call adds the time before a call in a step.
-func (g *gaps) call(b *gapBudget, h *timeline.HostCall, k *timeline.Task, before idle) {
+// call adds the time before a call in a step. busy means that other threads launched meanwhile, see seen.
+func (g *gaps) call(b *gapBudget, h *timeline.HostCall, k *timeline.Task, before idle, busy bool) {
 	if ns := h.End - h.Start; ns > g.long.NS {
 		g.long = LongCall{h.Index, h.Name, ns}
 	}
@@ -187,6 +189,7 @@ func (g *gaps) call(b *gapBudget, h *timeline.HostCall, k *timeline.Task, before
 			now.call, now.after = g.places[g.calls-1].now.next, g.places[g.calls-1].now.fn
 		}
 		now.copies = k != nil && k.Kind == api.Copy && k.Direction() == "HtoD"
+		now.busy = busy
 		now.marks = h.Fn != nil && h.Fn.Range != api.NoRange
 		now.waits = h.Fn != nil && (h.Fn.Sync == api.SyncEvent || h.Fn.Sync == api.SyncDevice)
 	}
@@ -327,8 +330,12 @@ func (g *gaps) gapAt(i int, at seen) *Gap {
 const nearCopy = 3
 
 // upToCopy returns the number of calls from a gap of the current step up to a copy to the device, 0 for none. Marks don't count: a framework marks its loader.
-// A program that first waits for an event or for the device does not wait for a batch.
+// A program that first waits for an event or for the device does not wait for a batch, and neither does one whose other threads launch meanwhile, as they do to
+// compute gradients.
 func (g *gaps) upToCopy(i int) (n int8) {
+	if i < min(g.calls, len(g.places)) && g.places[i].now.busy {
+		return 0
+	}
 	for ; i < min(g.calls, len(g.places)) && n < nearCopy; i++ {
 		switch now := &g.places[i].now; {
 		case now.copies:
@@ -392,11 +399,11 @@ func (g *gaps) mean(i int, n int64, at seen) Gap {
 	return out
 }
 
-// stalls returns the gaps that are long in fewer than half of n typical steps, each with its longest time.
+// stalls returns the gaps that are long in fewer than half of n typical steps, each with its longest time, in which no other thread launches.
 func (g *gaps) stalls(n int64) (out []Gap) {
 	g.settle(idle{})
 	for i := range g.places {
-		if l := g.places[i].longest(); l.n > 0 && 2*l.n < n {
+		if l := g.places[i].longest(); l.n > 0 && 2*l.n < n && !l.most.busy {
 			out = append(out, g.mean(i, n, l.most))
 		}
 	}

@@ -28,12 +28,14 @@ type Splitter struct {
 	threads []doing
 	named   named
 	latest  int64 // latest call's start
-	n, took int64 // typical steps, and their total duration
-	from    int64 // end of the latest step
-	gaps    gapBudget
-	longest LongStep    // among typical steps
-	calls   []longCalls // of that step
-	current Parts       // of the latest typical step, on the thread that made it
+	// launched is the start of the latest launch of the process that has the steps.
+	launched int64
+	n, took  int64 // typical steps, and their total duration
+	from     int64 // end of the latest step
+	gaps     gapBudget
+	longest  LongStep    // among typical steps
+	calls    []longCalls // of that step
+	current  Parts       // of the latest typical step, on the thread that made it
 }
 
 type doing struct {
@@ -129,10 +131,13 @@ func (x *Splitter) Call(h *timeline.HostCall, k *timeline.Task, selected bool) {
 		d.now[PartRecording] += in.recording
 		d.now[PartBlocked] += in.blocked
 		if h.Start >= since || d.gaps.calls == 0 { // not in another call
-			d.gaps.call(&x.gaps, h, k, in)
+			d.gaps.call(&x.gaps, h, k, in, x.launched > h.Start-whole.program()/2)
 		}
 	}
 	what := x.doing(h, k)
+	if what == PartLaunching && x.w.Process(h.Thread) == x.w.StepRule().Process {
+		x.launched = h.Start
+	}
 	d.polls = d.polls || h.Fn != nil && h.Fn.PollsCallbacks
 	if selected && what == PartLaunching && k != nil {
 		d.paced.launch(h.Start, &d.all)
