@@ -423,6 +423,9 @@ func blockedText(s *stats.Stats, f *stats.Finding, whole string) string {
 			human.Share(float64(d.OwnNS)/float64(max(s.Shares.NS, 1))))
 	}
 	text := fmt.Sprintf("%s %s %s waits outside calls, for another thread, a file or a time to pass", human.Share(f.Share), whole, s.Shares.Thread)
+	if f.Thread != "" {
+		text = fmt.Sprintf("%s %s %s waits outside calls, as for %s, which prepares at least %s of %s a step", human.Share(f.Share), whole, s.Shares.Thread, f.Thread, human.Count(f.Count), human.Plural(f.Of, "operator"))
+	}
 	if g := mainGap(s, f); g != nil {
 		text += ", " + gapText(s, g)
 	}

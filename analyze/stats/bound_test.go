@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/acltrace/acltrace/analyze/stats"
+	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
 	"github.com/acltrace/acltrace/internal/testtrace"
 	"github.com/acltrace/acltrace/report"
@@ -311,6 +312,48 @@ func TestTheCallsAroundAGapHaveTheirFunctions(t *testing.T) {
 	for _, g := range s.Shares.Gaps {
 		if g.LongNS > 1_000_000 && (g.After != "aclrtGetDevice" || g.Func != "aclrtSetDevice") {
 			t.Errorf("%+v", g)
+		}
+	}
+}
+
+// The main thread of a training sleeps while another one computes gradients. It waited "for another thread, a file or a time to pass", though the marks of operators
+// name the thread.
+func TestWaitsForThePreparerOfOperators(t *testing.T) {
+	for _, by := range []uint32{0, 1} {
+		s := testtrace.NewSequence(t)
+		s.Meta(func(m *format.Meta) { m.Tracer.GapNS = 50_000 })
+		s.Stream(testtrace.StreamA)
+		s.Then("aclrtBinaryGetFunction", testtrace.A(0x7700, 0x10, 0x20), testtrace.Text("kernelName", "k"), testtrace.Outs("funcHandle", testtrace.Function))
+		for i := range 12 {
+			s.Thread = 0
+			s.Then("mstxRangeStartA", testtrace.A(0x10, 0), testtrace.Text("message", "step"), func(_ *api.Func, c *format.Call) { c.Ret = uint64(i + 1) })
+			s.Then("aclrtMemcpy", testtrace.A(testtrace.DeviceA, 64, testtrace.HostA, 64, 1))
+			if s.Thread = by; i == 0 {
+				s.PhaseOne("aclnnMm", 0x7000, nil)
+			}
+			for range 3 {
+				s.Thread = 1
+				s.PhaseTwo("aclnnMm", 0x7100, func() {
+					s.Then("aclrtLaunchKernel", testtrace.A(testtrace.Function, 8, testtrace.DeviceA, 64, testtrace.StreamA))
+				})
+			}
+			s.Thread = 0
+			s.Now += 100_000
+			s.Then("aclrtGetDevice", testtrace.A(0x7ffe0000), blocked(99_000))
+			s.Then("mstxRangeEnd", testtrace.A(uint64(i+1)))
+		}
+		got := sums(t, s.Load(), "")
+		i := slices.IndexFunc(got.Findings, func(f stats.Finding) bool { return f.Kind == stats.Blocked })
+		if i < 0 {
+			t.Fatalf("%+v", got.Findings)
+		}
+		f := got.Findings[i]
+		var text bytes.Buffer
+		if err := report.StatsText(&text, "x", got, nil); err != nil {
+			t.Fatal(err)
+		}
+		if named := f.Thread == "thread 4011" && f.Count == 3 && f.Of == 3; named != (by == 1) || strings.Contains(text.String(), "as for thread 4011, which prepares at least 3 of 3 operators a step") != named {
+			t.Errorf("prepared on thread %d: %q %d of %d\n%s", by, f.Thread, f.Count, f.Of, &text)
 		}
 	}
 }

@@ -98,7 +98,7 @@ type Finding struct {
 	Rank    *int            `json:"rank,omitempty"`     // the late or odd rank, the rank of the killed process, or of the thread in Shares
 	Growth  *Growth         `json:"growth,omitempty"`
 	Gap     *Gap            `json:"gap,omitempty"`    // of stalls
-	Thread  string          `json:"thread,omitempty"` // that stalls
+	Thread  string          `json:"thread,omitempty"` // that stalls, or that prepares Count of Of operators a step while the steps' thread does not run
 	Graph   *graphs.Finding `json:"graph,omitempty"`  // of a fault of a captured graph
 	For     FindingKind     `json:"for,omitempty"`    // what most of the waits are for: synchronous_reads or explicit_synchronizing
 }
@@ -314,6 +314,9 @@ func (x *summer) shareFindings() (out []Finding) {
 		}
 		if part == PartWaiting {
 			f.For = x.waitsFor(ns * sh.Steps)
+		}
+		if part == PartBlocked {
+			f.Thread, f.Count, f.Of = x.within.preparer()
 		}
 		if at := x.samples.near(x.s.Steps.P50NS); at >= 0 {
 			f.Step = &at

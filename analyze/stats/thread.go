@@ -29,30 +29,43 @@ type Splitter struct {
 	named   named
 	latest  int64 // latest call's start
 	// launched is the start of the latest launch of the process that has the steps.
-	launched int64
-	n, took  int64 // typical steps, and their total duration
-	from     int64 // end of the latest step
-	gaps     gapBudget
-	longest  LongStep    // among typical steps
-	calls    []longCalls // of that step
-	current  Parts       // of the latest typical step, on the thread that made it
+	launched  int64
+	operators inSteps // launched
+	n, took   int64   // typical steps, and their total duration
+	from      int64   // end of the latest step
+	gaps      gapBudget
+	longest   LongStep    // among typical steps
+	calls     []longCalls // of that step
+	current   Parts       // of the latest typical step, on the thread that made it
 }
 
 type doing struct {
 	now, sum       [PartOwn]int64 // in the current step, and in all typical ones
 	all            [PartOwn]int64 // in the trace
 	device, onSum  int64
-	first, last    int64 // start of the first selected call, and end of the last one
-	until, carried int64 // latest call end; the same before the current step
-	what, before   Part  // these calls' activities
-	tails          int64 // time since the latest call in typical steps that have ended
-	some           bool  // has calls in a typical step
-	polls          bool  // serves callbacks
-	made           int64 // typical steps that the thread made
+	first, last    int64   // start of the first selected call, and end of the last one
+	until, carried int64   // latest call end; the same before the current step
+	what, before   Part    // these calls' activities
+	tails          int64   // time since the latest call in typical steps that have ended
+	some           bool    // has calls in a typical step
+	polls          bool    // serves callbacks
+	made           int64   // typical steps that the thread made
+	prepared       inSteps // operators
 	issued         issued
 	paced          paced
 	gaps           gaps
 	calls          topCalls
+}
+
+// inSteps is a number in the current step, and in all typical ones.
+type inSteps struct{ now, sum uint64 }
+
+// step ends a step.
+func (n *inSteps) step(counts bool) {
+	if counts {
+		n.sum += n.now
+	}
+	n.now = 0
 }
 
 // NewSplitter returns a Splitter for a walk that has found its steps. Call and Step take the events of its visitor.
@@ -137,6 +150,13 @@ func (x *Splitter) Call(h *timeline.HostCall, k *timeline.Task, selected bool) {
 	what := x.doing(h, k)
 	if what == PartLaunching && x.w.Process(h.Thread) == x.w.StepRule().Process {
 		x.launched = h.Start
+		if k != nil && k.Operator != 0 && h.Step >= 0 {
+			x.operators.now++
+			if by, ok := x.w.Preparer(h.Thread); ok {
+				grow.At(&x.threads, int(by)).prepared.now++
+				d = &x.threads[h.Thread]
+			}
+		}
 	}
 	d.polls = d.polls || h.Fn != nil && h.Fn.PollsCallbacks
 	if selected && what == PartLaunching && k != nil {
@@ -234,11 +254,34 @@ func (x *Splitter) Step(p *step.Step, selected bool) (parts Parts, counts bool) 
 		d.gaps.step(&x.gaps, counts, p, p.To-max(d.until, p.From))
 		d.calls.step(counts)
 		d.issued.now = work{}
+		d.prepared.step(counts)
 		d.now, d.device, d.carried, d.before = [PartOwn]int64{}, 0, d.until, d.what
 	}
+	x.operators.step(counts)
 	x.from = p.To
 	return x.current, counts
 }
+
+// preparer returns the other thread that prepares most operators in typical steps, and how many of them a step it prepares, at least: of a cached one the thread may
+// be unknown. It returns "" if no other thread prepares a good part.
+func (x *Splitter) preparer() (thread string, prepared, operators uint64) {
+	_, main := x.main()
+	at := -1
+	for i := range x.threads {
+		if n := x.threads[i].prepared.sum; i != main && n > 0 && (at < 0 || n > x.threads[at].prepared.sum) {
+			at = i
+		}
+	}
+	if at < 0 || float64(x.threads[at].prepared.sum) < preparedShare*float64(x.operators.sum) {
+		return "", 0, 0
+	}
+	thread, _ = x.thread(at)
+	n := uint64(max(x.n, 1))
+	return thread, x.threads[at].prepared.sum / n, x.operators.sum / n
+}
+
+// preparedShare is the least part of the operators that a thread prepares while another one waits for it.
+const preparedShare = 0.25
 
 // typical looks at a typical step that has ended.
 func (x *Splitter) typical(p *step.Step) {
