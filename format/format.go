@@ -57,6 +57,16 @@ type Out struct {
 	Value uint64 // zero-extended
 }
 
+// Content returns the memory behind a parameter, nil if the trace lacks it or has it apart from the calls.
+func (c *Call) Content(param int) []byte {
+	for i := range c.Data {
+		if d := &c.Data[i]; int(d.Param) == param && d.Item == 0 && d.Status == Whole {
+			return d.Bytes
+		}
+	}
+	return nil
+}
+
 // Clone returns a copy that shares no memory with c.
 func (c *Call) Clone() *Call {
 	d := *c

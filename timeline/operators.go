@@ -3,15 +3,18 @@ package timeline
 import (
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/timeline/operand"
 	"github.com/acltrace/acltrace/timeline/operator"
 )
 
 // operators has the operators of a State, and their names.
 type operators struct {
 	operator.Operators
-	names texts
-	named hashed
-	operands
+	names    texts
+	named    hashed
+	operands operand.Operands
+	shapes   texts // of launches, if they are wanted
+	wanted   bool
 }
 
 // call takes a call that is no mark, and returns the operator that it is in, "" for none.
@@ -22,7 +25,7 @@ func (o *operators) call(f *api.Func, c *format.Call, process uint32) (in string
 	case p != nil:
 		return p.Name, p.Phase, p.Operands
 	case f.Operand != api.NoOperand && o.wanted:
-		if id := o.operands.call(f, c, process); id != 0 {
+		if id := o.operands.Call(f, c, process); id != 0 {
 			o.Keep(process, c.Thread, c.Ret, id)
 		}
 	}
@@ -38,7 +41,7 @@ func (o *operators) mark(f *api.Func, c *format.Call, process uint32, name []byt
 		o.named.add(m.Name)
 	}
 	if in == "" && o.wanted && (m.Kind == api.OperatorPhaseOne || m.Kind == api.GeneratedPhaseOne) {
-		m.Operands = o.operands.begin(c.Thread)
+		m.Operands = o.operands.Begin(c.Thread)
 	}
 	begun = o.Apply(m)
 	if name, of := o.outermost(c.Thread); name != "" {

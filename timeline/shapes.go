@@ -113,7 +113,7 @@ func (a *shapesAhead) take(c *format.Call) {
 		a.name(f, c)
 	case last.open:
 		last.open = false
-		if x, ok := opinfo.Decode(payload(c, param)); ok && len(a.found) < maxFound {
+		if x, ok := opinfo.Decode(c.Content(param)); ok && len(a.found) < maxFound {
 			a.found[last.launch] = a.texts.id(x.AppendSignature(nil, a.names.known()))
 		}
 	}
@@ -126,7 +126,7 @@ func findsKernel(f *api.Func) bool {
 
 // name takes the name that a mark or a kernel has.
 func (a *shapesAhead) name(f *api.Func, c *format.Call) {
-	if d := payload(c, int(f.Names)); d != nil {
+	if d := c.Content(int(f.Names)); d != nil {
 		before := len(a.marks.list)
 		if a.marks.id(d); len(a.marks.list) > before {
 			if a.names.kernel(string(d)); f.Operator != api.NoOperatorMark {
@@ -134,14 +134,4 @@ func (a *shapesAhead) name(f *api.Func, c *format.Call) {
 			}
 		}
 	}
-}
-
-// payload returns the content of a parameter's memory, nil if the trace lacks it or has it apart from the call.
-func payload(c *format.Call, param int) []byte {
-	for i := range c.Data {
-		if d := &c.Data[i]; int(d.Param) == param && d.Item == 0 && d.Status == format.Whole {
-			return d.Bytes
-		}
-	}
-	return nil
 }

@@ -66,7 +66,7 @@ func (w *Walk) Run(v *Visitor) error {
 		defer w.ahead.operators.stop()
 	}
 	if w.o.Shapes {
-		w.s.operators.wanted = true
+		w.s.operators.wanted, w.s.operators.operands.Number = true, w.s.operators.shapes.id
 		if w.ahead.shapes = newShapesAhead(w.Reader, w.Model, &w.s.operators.shapes); w.ahead.shapes != nil {
 			defer w.ahead.shapes.stop()
 		}

@@ -50,15 +50,13 @@ func (m *model) direct(enum string, d direction) error {
 }
 
 type semantics struct {
-	Task     api.Task
-	Sync     api.Sync
-	Capture  api.Capture
-	Edit     api.Edit
-	Range    api.Range
-	Operator api.OperatorMark
-	Operand  api.Operand
-	Shares   api.Share
-	Stack    api.Stack
+	Task    api.Task
+	Sync    api.Sync
+	Capture api.Capture
+	Edit    api.Edit
+	Range   api.Range
+	Shares  api.Share
+	Stack   api.Stack
 
 	Initializes, Collective bool
 	PollsCallbacks          bool `yaml:"polls_callbacks"`
@@ -67,8 +65,15 @@ type semantics struct {
 	Ret, Selects, Device, Entry, Names, Graph string
 	StandIn, Subscribes, Replay, Stops        string
 	api.CaptureRules                          `yaml:",inline"`
+	ofOperator                                `yaml:",inline"`
 	Keeps                                     []string
 	Params                                    map[string]string // roles
+}
+
+// ofOperator is a function's part in operators.
+type ofOperator struct {
+	Operator api.OperatorMark
+	Operand  api.Operand
 }
 
 // document is the content of semantics.yaml.

@@ -1,4 +1,11 @@
-package timeline
+// Package operand follows the calls that make the arguments of operators (api.Operand), and says which tensors an operator was called with.
+//
+// A program makes them on the thread of phase one, right before it. A framework that keeps executors looks for one first. If it finds one, it makes no
+// arguments, and those of the operator that missed with the same key hold.
+//
+// A timeline.State passes it each such call, and the begin of each phase one that is in no other operator. The package reads no trace. It holds the unused operands of each thread,
+// and a number for each key: memory does not grow with the number of calls.
+package operand
 
 import (
 	"encoding/binary"
@@ -11,17 +18,17 @@ import (
 	"github.com/acltrace/acltrace/format"
 )
 
-// operands follows the calls that make the arguments of operators. A program makes them on the thread of phase one, right before it. A framework that keeps
-// executors looks for one first. If it finds one, it makes no arguments, and those of the operator that missed with the same key hold.
-type operands struct {
-	wanted  bool
-	shapes  texts
-	threads []unusedOperands
+// Operands are those that wait for their operator.
+type Operands struct {
+	// Number returns a number above 0 for a text, the same for the same text, or 0 if there are too many.
+	Number func(text []byte) int32
+
+	threads []unused
 	kept    map[keptKey]int32 // texts, by the key of a look-up
 }
 
-// unusedOperands are the operands that a thread has made since its last phase one began.
-type unusedOperands struct {
+// unused are the operands that a thread has made since its last phase one began.
+type unused struct {
 	list      []operand
 	addresses []uint64 // of the tensors for a look-up, in the order of the operator's parameters
 	key       keptKey  // of the last look-up that found nothing
@@ -46,15 +53,15 @@ const (
 
 var keySeed = maphash.MakeSeed()
 
-func (o *operands) thread(n uint32) *unusedOperands {
+func (o *Operands) thread(n uint32) *unused {
 	for int(n) >= len(o.threads) {
-		o.threads = append(o.threads, unusedOperands{})
+		o.threads = append(o.threads, unused{})
 	}
 	return &o.threads[n]
 }
 
-// call takes a call that handles operands. It returns the text of a kept executor's operands, 0 if the call found none.
-func (o *operands) call(f *api.Func, c *format.Call, process uint32) (kept int32) {
+// Call takes a call that handles operands. It returns the text of a kept executor's operands, 0 if the call found none.
+func (o *Operands) Call(f *api.Func, c *format.Call, process uint32) (kept int32) {
 	t := o.thread(c.Thread)
 	switch f.Operand {
 	case api.TensorOperand:
@@ -63,7 +70,7 @@ func (o *operands) call(f *api.Func, c *format.Call, process uint32) (kept int32
 		}
 	case api.ListOperand:
 		if c.Ret != 0 {
-			t.list = append(t.list, t.takeList(c.Ret, payload(c, f.Param("value"))))
+			t.list = append(t.list, t.takeList(c.Ret, c.Content(f.Param("value"))))
 		}
 	case api.AddressOperand:
 		if len(t.addresses) < maxOperands {
@@ -84,8 +91,8 @@ func (o *operands) call(f *api.Func, c *format.Call, process uint32) (kept int32
 	return 0
 }
 
-// begin returns the text of the operands of the phase one that begins on a thread, 0 if it has none.
-func (o *operands) begin(thread uint32) int32 {
+// Begin returns the text of the operands of the phase one that begins on a thread, 0 if it has none.
+func (o *Operands) Begin(thread uint32) int32 {
 	t := o.thread(thread)
 	if len(t.list) == 0 {
 		return 0
@@ -100,19 +107,19 @@ func (o *operands) begin(thread uint32) int32 {
 		}
 		b = append(b, x.text...)
 	}
-	id := o.shapes.id(append(b, ')'))
+	id := o.Number(append(b, ')'))
 	if t.key != (keptKey{}) {
 		if o.kept == nil || len(o.kept) == maxKept {
 			o.kept = map[keptKey]int32{}
 		}
 		o.kept[t.key] = id
 	}
-	*t = unusedOperands{list: t.list[:0], addresses: t.addresses[:0]}
+	*t = unused{list: t.list[:0], addresses: t.addresses[:0]}
 	return id
 }
 
 // reversed reports whether a thread made the operands from the last to the first: C++ leaves the order of arguments to the compiler.
-func (t *unusedOperands) reversed() bool {
+func (t *unused) reversed() bool {
 	var made []uint64
 	for i := len(t.list) - 1; i >= 0; i-- {
 		made = append(made, t.list[i].addresses...)
@@ -121,7 +128,7 @@ func (t *unusedOperands) reversed() bool {
 }
 
 // takeList takes the elements of a list out of the operands, and returns the list.
-func (t *unusedOperands) takeList(handle uint64, handles []byte) operand {
+func (t *unused) takeList(handle uint64, handles []byte) operand {
 	list := operand{handle: handle}
 	b := []byte{'{'}
 	for ; len(handles) >= 8; handles = handles[8:] {
@@ -145,7 +152,7 @@ func lookUpKey(f *api.Func, c *format.Call) uint64 {
 	if f.Params[0].Role == api.Value {
 		return c.Args[0]
 	}
-	return maphash.Bytes(keySeed, payload(c, 0))
+	return maphash.Bytes(keySeed, c.Content(0))
 }
 
 // tensor returns a new tensor. Its text is as that of opinfo, with the shape that the operator sees.
@@ -156,13 +163,13 @@ func tensor(f *api.Func, c *format.Call) operand {
 		}
 		return 0
 	}
-	dims := payload(c, f.Param("viewDims"))
+	dims := c.Content(f.Param("viewDims"))
 	t := opinfo.Tensor{DType: uint32(arg("dataType")), Format: uint32(arg("format"))}
 	for ; len(dims) >= 8 && t.Rank < len(t.Dims); t.Rank, dims = t.Rank+1, dims[8:] {
 		t.Dims[t.Rank] = uint32(binary.LittleEndian.Uint64(dims))
 	}
 	b := t.AppendText(nil)
-	if strides := payload(c, f.Param("stride")); !contiguous(&t, strides) {
+	if strides := c.Content(f.Param("stride")); !contiguous(&t, strides) {
 		b = append(b, " strides ["...)
 		for i := 0; i+8 <= len(strides); i += 8 {
 			if i > 0 {
