@@ -357,6 +357,7 @@ func TestCopiesAreNamedByDirection(t *testing.T) {
 	}
 	s.Then("aclrtMemcpy", testtrace.A(devA, 64, 0x7e00, 32, 1)) // waits anyway
 	s.Then("aclrtMemcpyBatch", testtrace.A(0x10, 0x20, 0x30, 0x40, 2, 0, 0, 0, 0), testtrace.Reads("dsts", 0, testtrace.Words(devA, devA+64)), testtrace.Reads("srcs", 0, testtrace.Words(0x7e00, 0x7f00)), testtrace.Reads("sizes", 0, testtrace.Words(24, 40)))
+	s.Then("aclrtMemcpyAsync", testtrace.A(devA, 64, 0x7e00, 0, 1, 0)) // moves nothing
 	tl := s.Load()
 	for i, c := range copies {
 		if k := tl.Tasks[i]; k.Name != c.name || k.Pageable() != c.pageable || k.Bytes != 32 {
@@ -365,6 +366,9 @@ func TestCopiesAreNamedByDirection(t *testing.T) {
 	}
 	if k := tl.Tasks[len(copies)]; k.Pageable() {
 		t.Error("a synchronous copy hides no synchronization")
+	}
+	if k := tl.Tasks[len(copies)+2]; k.Bytes != 0 || k.Pageable() {
+		t.Errorf("a copy of nothing: %+v", k)
 	}
 	if k := tl.Tasks[len(copies)+1]; k.Name != "copy HtoD" || k.Bytes != 64 || tl.Lanes[k.Lane].Name != "synchronous" || k.To != tl.Calls[k.Call].End {
 		t.Errorf("batch: %+v", k)

@@ -50,6 +50,26 @@ func TestUprobeArgumentReaders(t *testing.T) {
 	}
 }
 
+// A probe reads the buffers of a launch, if the launch passes a handle of them.
+func TestProbesReadBuffersOfLaunches(t *testing.T) {
+	n := 0
+	for i := range acl.Model.Funcs {
+		f := &acl.Model.Funcs[i]
+		for j := range f.Params {
+			if f.Params[j].Role != api.Launch {
+				continue
+			}
+			n++
+			if rs := readersOf(f, j); len(rs) != 1 || rs[0].Kind != kindBuffers || rs[0].Flags != readEntry || int(rs[0].Param) != j {
+				t.Errorf("%s: %+v", f.Name, rs)
+			}
+		}
+	}
+	if n == 0 {
+		t.Error("no launch has a handle")
+	}
+}
+
 // argumentCalls returns C code that calls a function with each signature in the model, with its function table and the expected
 // words.
 func argumentCalls(arch string) (text string, n int) {

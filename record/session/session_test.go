@@ -117,6 +117,21 @@ func TestServerLimitsSilentClients(t *testing.T) {
 	}
 }
 
+// A connection that comes while the server is closed gets no answer, and holds nobody up.
+func TestClosedServerBeginsNoAnswer(t *testing.T) {
+	l, err := net.Listen("unix", filepath.Join(t.TempDir(), "s"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &Server{l: l, done: make(chan struct{})}
+	testenv.Within(t, "closing", c.Close)
+	testenv.Within(t, "a late connection", func() {
+		if c.begin() {
+			t.Error("it is answered")
+		}
+	})
+}
+
 // Sessions of recordings in progress have sockets.
 func TestSessionsWithSocketsAreListed(t *testing.T) {
 	dir := t.TempDir()
