@@ -438,6 +438,26 @@ func TestBlameTakesOtherWorkForNoOddLaunch(t *testing.T) {
 	}
 }
 
+// Each prompt of a server has another length, and blame hinted at each.
+func TestBlameTakesRepeatedOtherWorkForNoOddLaunch(t *testing.T) {
+	for prompts, want := range map[int]int{6: 0, 3: 3} {
+		s := testtrace.NewSequence(t)
+		s.Then("aclrtSetDevice", testtrace.A(0))
+		s.Then("aclrtBinaryGetFunction", testtrace.A(0x6600, 0x7ffe0020, 0x7ffe0018), testtrace.Text("kernelName", "a"), testtrace.Outs("funcHandle", testtrace.Function))
+		for i := range 325 {
+			n := uint64(1)
+			if i%50 == 3 && i/50 < prompts {
+				n = 10 + uint64(i)
+			}
+			s.Then("aclrtLaunchKernelWithHostArgs", testtrace.A(testtrace.Function, 1, 0, 0, 0x7ffe0100, 8, 0, 0), testtrace.Reads("hostArgs", 0, testtrace.Words(n)))
+		}
+		rep, err := blame.Blame(s.Load().Reader, acl.Model, nil)
+		if want == 0 && !errors.Is(err, blame.ErrNothingFailed) || want > 0 && (err != nil || len(rep.Odds) != want) {
+			t.Errorf("%d prompts: %+v, %v", prompts, rep, err)
+		}
+	}
+}
+
 // A kernel in a graph failed, and an eager launch of the same kernel was named.
 func TestBlameNamesTheGraphWhoseKernelFailed(t *testing.T) {
 	a, outs := testtrace.A, testtrace.Outs

@@ -289,8 +289,8 @@ func (b *blamer) hints() error {
 	return nil
 }
 
-// odds lists the launches with odd arguments. If kernels that are launched one after the other have other numbers than usual, they do other work, as for a
-// prompt between tokens, and none is odd.
+// odds lists the launches with odd arguments. If kernels that are launched one after the other have other numbers than usual, or one kernel has other
+// numbers again and again, they do other work, as for a prompt between tokens, and none is odd.
 func (b *blamer) odds() error {
 	theirs := b.habits.ofTasks()
 	for of, words := range b.habits {
@@ -304,7 +304,7 @@ func (b *blamer) odds() error {
 				if v.group != "" && all >= minTask && same == all-1 {
 					other = theirs.nearest(of, k, value)
 				}
-				if other == "" && !usual(same, all) {
+				if other == "" && (!usual(same, all) || v.group == "" && most != anAddress && all-same > max(all/rare, 1)) {
 					continue
 				}
 				b.rep.Odds = append(b.rep.Odds, OddLaunch{Call{Index: n.call, Kernel: of.kernel}, Odd{Param: b.m.Func(k.fn).Params[k.param].Name, Word: k.Word, Value: Hex(value),
