@@ -12,8 +12,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/acltrace/acltrace/format"
 	"golang.org/x/sys/unix"
+
+	"github.com/acltrace/acltrace/format"
+	"github.com/acltrace/acltrace/internal/testenv"
 )
 
 func write(t *testing.T, path, text string, mode os.FileMode) string {
@@ -209,9 +211,8 @@ func TestOfThisProcess(t *testing.T) {
 		t.Fatal(err)
 	}
 	child := cmd.Process.Pid
-	if got := Mentioning(cmd.Env[1]); !slices.Equal(got, []int{child}) {
-		t.Errorf("%d mention it, want %d", got, child)
-	}
+	// Its environment is there a moment after it has begun.
+	testenv.Wait(t, "the environment of the child", func() bool { return slices.Equal(Mentioning(cmd.Env[1]), []int{child}) })
 	if Variable(child, "AB") != "2" || Variable(child, "B") != "" || ThreadName(child, child) != "sleep" || ThreadName(child, pid) != "" || !AnyAlive([]int{1 << 22, child}) {
 		t.Errorf("%q", Environ(child))
 	}
