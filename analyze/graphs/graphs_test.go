@@ -505,6 +505,17 @@ func TestLostCallsLeaveOrderUnknown(t *testing.T) {
 	}
 }
 
+// The first task of a trace that lacks calls updated a graph that had not run, and the check ended in a panic.
+func TestUpdateWithLostCallsIsNotEarly(t *testing.T) {
+	p := newProgram(t)
+	p.unguarded(0x9000)
+	p.update(0x9100, 1)
+	p.Gap(format.Gap{From: p.Now + 1, To: p.Now + 2, Calls: 1, Reason: format.Dropped})
+	if all := p.check(t); len(all) != 0 {
+		t.Errorf("%+v", all)
+	}
+}
+
 // many captures graphs with three streams each.
 func (p *program) many(n uint64) {
 	for i := range n {

@@ -188,8 +188,10 @@ func (x *Checker) place(h *timeline.HostCall, lane int) run {
 
 // before reports whether a task may have ended before a point.
 func (x *Checker) before(r *run, at reach) bool {
-	t := x.lanes[r.lane].track
-	return r.at == 0 || t == 0 || at.at(t-1) >= r.at
+	if r.at == 0 { // its lane is not tracked, or the trace lacks calls
+		return true
+	}
+	return at.at(x.lanes[r.lane].track-1) >= r.at
 }
 
 // ran follows a task that runs.
