@@ -450,6 +450,8 @@ func boundText(b *stats.Bound) string {
 	switch b.By {
 	case stats.ByDevice:
 		return fmt.Sprintf("the device: %s waits for it for %s of a step", b.Thread, share)
+	case stats.ByWaits:
+		return fmt.Sprintf("late waits: %s waits for the device for %s of a step, and the device has work for at most %s of that time", b.Thread, share, human.Share(b.Busy))
 	case stats.ByLoader:
 		does := "runs " + own
 		if 2*b.Blocked > b.Share {

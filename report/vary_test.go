@@ -126,7 +126,7 @@ func TestEachFinding(t *testing.T) {
 		return all
 	}))
 	var bound strings.Builder
-	for _, by := range []string{stats.ByDevice, stats.ByLoader, stats.ByQueue, stats.ByHost} {
+	for _, by := range []string{stats.ByDevice, stats.ByLoader, stats.ByQueue, stats.ByHost, stats.ByWaits} {
 		x := testenv.Filled[finding]()
 		x.Finding.Graph, x.Bound.By = nil, by
 		s := &stats.Stats{Calls: 1000, SpanNS: 1e9, Steps: x.Steps, Answer: x.Answer}

@@ -8,9 +8,10 @@ import (
 // Bound says what most of a typical step waits for. It follows launches from the thread that hands them to the runtime to the thread that they come
 // from.
 type Bound struct {
-	By       string  `json:"by"`                        // device, loader, host or queue
+	By       string  `json:"by"`                        // device, loader, host, queue or waits
 	Thread   string  `json:"thread"`                    // thread that waits for the device, loads, runs its own code, or hands on launches
 	Share    float64 `json:"share"`                     // part of the step that this takes
+	Busy     float64 `json:"busy,omitempty"`            // for waits: largest part of the waiting for which the device had work
 	Blocked  float64 `json:"blocked,omitempty"`         // part of the step in which a loading thread does not run
 	Python   bool    `json:"python,omitempty"`          // the thread's program is Python
 	Launcher string  `json:"launcher,omitempty"`        // thread that launches, if it is another one and hands launches on
@@ -24,6 +25,7 @@ const (
 	ByLoader = "loader"
 	ByHost   = "host"
 	ByQueue  = "queue"
+	ByWaits  = "waits" // waits for the device return long after its work, whose times are measured
 )
 
 const (
@@ -170,6 +172,23 @@ func (x *Splitter) bound() *Bound {
 		return nil
 	}
 	return out
+}
+
+// late makes a bound by the device one by waits, if the devices had work for less than half of the time for which typical steps wait. waited is that time.
+func (b *Bound) late(devices []Device, waited int64) {
+	if b.By != ByDevice || len(devices) == 0 || waited <= 0 {
+		return
+	}
+	busy := int64(0)
+	for i := range devices {
+		if d := &devices[i]; d.Measured < d.Tasks {
+			return
+		}
+		busy += devices[i].BusyAtMostNS
+	}
+	if 2*busy < waited {
+		b.By, b.Busy = ByWaits, float64(busy)/float64(waited)
+	}
 }
 
 // handing returns the time in which a thread hands on launches.

@@ -84,3 +84,25 @@ func TestMergedHistogramsAreOne(t *testing.T) {
 		}
 	}
 }
+
+// A program that polls late, as under a debugger or load, waited "for the device" most of a step that had 2 % of device work.
+func TestLateWaitsAreNotTheDevice(t *testing.T) {
+	for _, c := range []struct {
+		devices []Device
+		want    Bound
+	}{
+		{[]Device{{Tasks: 5, Measured: 5, BusyAtMostNS: 30}}, Bound{By: ByWaits, Share: 0.7, Busy: 0.3}},
+		{[]Device{{Tasks: 5, Measured: 5, BusyAtMostNS: 30}, {Tasks: 1, Measured: 1, BusyAtMostNS: 20}}, Bound{By: ByDevice, Share: 0.7}}, // half of it
+		{[]Device{{Tasks: 5, Measured: 4, BusyAtMostNS: 30}}, Bound{By: ByDevice, Share: 0.7}},                                            // not all measured
+		{nil, Bound{By: ByDevice, Share: 0.7}},
+	} {
+		b := Bound{By: ByDevice, Share: 0.7}
+		if b.late(c.devices, 100); b != c.want {
+			t.Errorf("%+v: %+v, want %+v", c.devices, b, c.want)
+		}
+	}
+	b := Bound{By: ByHost}
+	if b.late([]Device{{}}, 100); b.By != ByHost {
+		t.Errorf("%+v", b)
+	}
+}

@@ -909,6 +909,9 @@ func (x *summer) finish() (*Stats, error) {
 		s.Bound = x.within.bound()
 		s.Steps.Threads, s.Steps.MeanNS = x.within.list()
 		s.Shares, s.Devices, s.StartUp = x.within.shares(), x.devices.list(w), x.startUp.list()
+		if s.Bound != nil {
+			s.Bound.late(s.Devices, int64(s.Bound.Share*float64(x.within.took)))
+		}
 		if x.within.longest.NS > 0 {
 			s.Steps.Longest = x.within.long()
 		}
