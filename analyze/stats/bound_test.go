@@ -319,8 +319,12 @@ func TestTheCallsAroundAGapHaveTheirFunctions(t *testing.T) {
 // The main thread of a training sleeps while another one computes gradients. It waited "for another thread, a file or a time to pass", though the marks of operators
 // name the thread.
 func TestWaitsForThePreparerOfOperators(t *testing.T) {
-	for _, by := range []uint32{0, 1} {
-		s := testtrace.NewSequence(t)
+	for _, c := range []struct {
+		by    uint32 // thread that prepares
+		works int64  // before each launch
+		named bool
+	}{{0, 30_000, false}, {1, 30_000, true}, {1, 1_000, false}} { // the last main thread sleeps for itself
+		s, by := testtrace.NewSequence(t), c.by
 		s.Meta(func(m *format.Meta) { m.Tracer.GapNS = 50_000 })
 		s.Stream(testtrace.StreamA)
 		s.Then("aclrtBinaryGetFunction", testtrace.A(0x7700, 0x10, 0x20), testtrace.Text("kernelName", "k"), testtrace.Outs("funcHandle", testtrace.Function))
@@ -331,14 +335,17 @@ func TestWaitsForThePreparerOfOperators(t *testing.T) {
 			if s.Thread = by; i == 0 {
 				s.PhaseOne("aclnnMm", 0x7000, nil)
 			}
+			s.Thread = 1
+			s.Then("aclrtGetDevice", testtrace.A(0x7ffe0000), blocked(100_000-3*c.works))
 			for range 3 {
 				s.Thread = 1
+				s.Now += c.works
 				s.PhaseTwo("aclnnMm", 0x7100, func() {
 					s.Then("aclrtLaunchKernel", testtrace.A(testtrace.Function, 8, testtrace.DeviceA, 64, testtrace.StreamA))
 				})
 			}
 			s.Thread = 0
-			s.Now += 100_000
+			s.Now += 100_000 - 3*c.works
 			s.Then("aclrtGetDevice", testtrace.A(0x7ffe0000), blocked(99_000))
 			s.Then("mstxRangeEnd", testtrace.A(uint64(i+1)))
 		}
@@ -352,7 +359,7 @@ func TestWaitsForThePreparerOfOperators(t *testing.T) {
 		if err := report.StatsText(&text, "x", got, nil); err != nil {
 			t.Fatal(err)
 		}
-		if named := f.Thread == "thread 4011" && f.Count == 3 && f.Of == 3; named != (by == 1) || strings.Contains(text.String(), "as for thread 4011, which prepares at least 3 of 3 operators a step") != named {
+		if named := f.Thread == "thread 4011" && f.Count == 3 && f.Of == 3; named != c.named || strings.Contains(text.String(), "as for thread 4011, which prepares at least 3 of 3 operators a step") != named {
 			t.Errorf("prepared on thread %d: %q %d of %d\n%s", by, f.Thread, f.Count, f.Of, &text)
 		}
 	}

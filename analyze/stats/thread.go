@@ -263,9 +263,13 @@ func (x *Splitter) Step(p *step.Step, selected bool) (parts Parts, counts bool) 
 }
 
 // preparer returns the other thread that prepares most operators in typical steps, and how many of them a step it prepares, at least: of a cached one the thread may
-// be unknown. It returns "" if no other thread prepares a good part.
+// be unknown. It returns "" if no other thread prepares a good part, or if that thread works for less than half of the time in which the steps' thread
+// does not run: that one then sleeps, or waits for something else.
 func (x *Splitter) preparer() (thread string, prepared, operators uint64) {
-	_, main := x.main()
+	steps, main := x.main()
+	if steps == nil || x.n == 0 {
+		return "", 0, 0
+	}
 	at := -1
 	for i := range x.threads {
 		if n := x.threads[i].prepared.sum; i != main && n > 0 && (at < 0 || n > x.threads[at].prepared.sum) {
@@ -273,6 +277,10 @@ func (x *Splitter) preparer() (thread string, prepared, operators uint64) {
 		}
 	}
 	if at < 0 || float64(x.threads[at].prepared.sum) < preparedShare*float64(x.operators.sum) {
+		return "", 0, 0
+	}
+	works, waits := x.mean(&x.threads[at]), x.mean(steps)
+	if 2*works.busy() < waits.BlockedNS {
 		return "", 0, 0
 	}
 	thread, _ = x.thread(at)

@@ -327,8 +327,8 @@ func (h *hostileRunner) count(command, path string, code int, out string, want u
 	if command != "info --json FILE" || code != 0 {
 		return
 	}
-	if got := infoCalls(h.t, out); got != want {
-		h.fault("info of "+path, path, "info says %d calls, there are %d", got, want)
+	if calls, marks := infoCalls(h.t, out); calls+marks != want {
+		h.fault("info of "+path, path, "info says %d calls and %d marks, there are %d", calls, marks, want)
 	}
 }
 
@@ -343,23 +343,24 @@ func (h *hostileRunner) counts(what, path, info string) {
 	if err := json.Unmarshal([]byte(out), &s); err != nil {
 		h.t.Fatalf("%s: stats --json: %v", what, err)
 	}
-	if n := infoCalls(h.t, info); n != s.Calls {
+	if n, _ := infoCalls(h.t, info); n != s.Calls {
 		if code, _ := h.run(what, "fsck FILE", path); code == 0 {
 			h.fault("counts", path, "%s: info says %d calls, stats %d, and fsck nothing", what, n, s.Calls)
 		}
 	}
 }
 
-func infoCalls(t *testing.T, out string) uint64 {
+func infoCalls(t *testing.T, out string) (calls, marks uint64) {
 	var in struct {
 		Calls struct {
 			Total uint64 `json:"total"`
+			Marks uint64 `json:"marks"`
 		} `json:"calls"`
 	}
 	if err := json.Unmarshal([]byte(out), &in); err != nil {
 		t.Fatalf("info --json: %v", err)
 	}
-	return in.Calls.Total
+	return in.Calls.Total, in.Calls.Marks
 }
 
 // limited keeps an output's first 32 MiB. A hostile trace made info print 12 MiB.
