@@ -83,8 +83,8 @@ func (a *operatorsAhead) end(call uint64) (at int64, open bool, err error) {
 // returns.
 func (w *Walk) OperatorEnded(f func(*operator.Part)) { w.s.OperatorEnded(f) }
 
-// Preparer returns the thread that prepared the operator in whose phase two the current call of a thread is. ok is false if it is in none, or if the trace does not
-// show the thread: see operator.Part.
+// Preparer returns the thread that prepared the operator whose phase two is open on a thread. ok is false if none is open, or if the trace does not show the
+// thread: see operator.Part.
 func (w *Walk) Preparer(thread uint32) (preparer uint32, ok bool) {
 	p := w.s.operators.Outermost(thread)
 	if p == nil || p.Phase != operator.Two || p.Preparer < 0 {

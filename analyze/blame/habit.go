@@ -289,8 +289,8 @@ func (b *blamer) hints() error {
 	return nil
 }
 
-// odds lists the launches with odd arguments. If kernels that are launched one after the other have other numbers than usual, or one kernel has other
-// numbers again and again, they do other work, as for a prompt between tokens, and none is odd.
+// odds lists the launches with odd arguments. Launches do other work, as for a prompt between tokens, if several kernels in a row have unusual numbers, or if
+// one kernel has them again and again. Then none is odd.
 func (b *blamer) odds() error {
 	theirs := b.habits.ofTasks()
 	for of, words := range b.habits {

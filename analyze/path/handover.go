@@ -84,8 +84,8 @@ func (f *Finder) handOver() {
 	}
 }
 
-// filler returns the thread that prepared what a thread waited for until a moment, -1 if that is unknown: the next operator that it launches, or that is launched if it
-// prepares operators itself.
+// filler returns the thread that prepared the operator for which a thread waited until a moment, -1 if it is unknown. The operator is the next one that the
+// thread launches. If the thread prepares operators itself, it is the next one that is launched.
 func (f *Finder) filler(waits int, until int64) int {
 	if !f.hands.some || !f.threads[waits].queue && !f.threads[waits].fills {
 		return -1

@@ -65,7 +65,7 @@ func (r *recordFlags) content(f *pflag.FlagSet) {
 	choose(f, &r.operators, "operators", "`LEVEL`: names, shapes, all, none", "names", "shapes", "all", "none")
 	explain(f, "operators", operatorNames+" shapes adds "+
 		"the kernel type, the data types and the shapes of the tensors of each launch, with CANN 8.5 or newer and the shim: it tells operators that the runtime wants them. "+
-		"all adds the calls that make the operators' arguments, with the shim: tensors with addresses and strides, scalars, and look-ups of kept executors, about 27 calls an operator.")
+		"all adds the calls that make the operators' arguments, with the shim: tensors with addresses and strides, scalars, and look-ups of kept executors, 7 to 20 calls an operator.")
 	f.BoolVar(&r.Capture.NoTaskIDs, "no-task-ids", false, "do not query the runtime's id of each task")
 	explain(f, "no-task-ids", "Saves a query per launch. Ids connect calls with the tasks in the runtime's logs.")
 }

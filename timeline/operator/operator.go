@@ -57,8 +57,8 @@ type Part struct {
 	One uint64
 	// Operands is that of its phase one, or of the kept executor.
 	Operands int32
-	// Preparer is the thread of the phase one of a phase two, -1 if it is unknown. If the executor comes from a cache, it is the thread that found it there, or else
-	// the only thread that ran phase one of this operator so far: the caches of threads are separate, and each entry needs a phase one.
+	// Preparer is the thread of the phase one of a phase two, -1 if it is unknown. For a cached executor it is the thread that found it, if the trace shows that.
+	// Otherwise it is the only thread that ran phase one of this operator so far: threads have separate caches, and each entry needs a phase one.
 	Preparer int32
 
 	generated bool // no mark ends it
