@@ -53,7 +53,23 @@ func TestCounterReturnsStepsAtOnce(t *testing.T) {
 		{"", "< a < a step1 a step2 < a < a", "0 0 1 1 0 0 1 1 1 1 1", "ranges and marks with step or iter in their names"},
 		{"", "< a < a < a { a } < a < a < a <", "0 0 1 1 2 2 0 0 0 0 0 1 1 2 2 3", "4 KiB copies from the host"},
 		{"", "a step1 a . iter2 m:Step3 other .", "0 0 0 0 1 2 2 2", "ranges and marks with step or iter in their names"},
-		{"", "a . step1 a . step2", "0 0 1 1 1 2", "calls of aclrtSynchronizeStream"}, // later ranges change nothing
+		{"", "a . a . a . a . step1 a . step2", "0 0 1 1 2 2 3 3 4 4 4 5", "calls of aclrtSynchronizeStream"}, // later ranges change nothing
+		// What a program waits for while it starts.
+		{"", "a : step1 a : step2 a", "0 0 0 0 0 1 1", "ranges and marks with step or iter in their names"},
+		{"", "a : a . a . a . a .", "0 0 1 1 1 1 2 2 3 3", "calls of aclrtSynchronizeStream"},
+		{"", "a : a : a . a . a . a .", "0 0 1 1 2 2 2 2 2 2 3 3", "calls of aclrtSynchronizeStream"},
+		{"", "a : < a < a < a < a . < a", "0 0 1 1 1 1 2 2 3 3 3 4 4", "4 KiB copies from the host"},
+		{"", "a : < a < a a . < a < a a .", "0 0 1 1 1 1 1 1 1 1 1 1 1 1", "calls of aclrtSynchronizeStream"}, // two inputs in a step
+		{"", "a : < a < . a < . a < . a", "0 0 1 1 1 1 1 2 2 2 3 3 3", "4 KiB copies from the host"},          // waits for copies
+		{"", "a : { a } : g . g . g .", "0 0 0 0 0 0 0 0 1 1 2 2", "calls of aclrtSynchronizeStream"},
+		{"", "a . a a a . a a a . a", "0 0 1 1 1 0 1 1 1 1 2", "calls of aclrtSynchronizeStream"}, // the first tensors
+		// A validation waits by another function.
+		{"", "a : a : a : a : a . a . a . a . a . a :", "0 0 1 1 2 2 3 3 4 4 4 4 4 4 4 4 4 4 4 4", "calls of aclrtSynchronizeDevice"},
+		// Several waits in a step: the launches before them alternate. They may do so for another reason, and stop.
+		{"", "a a a a . a . a a a a . a . a a a a . a . a a a a . a .", "0 0 0 0 0 1 1 2 2 2 2 2 3 3 4 4 4 4 2 3 3 3 3 3 3 3 4 4",
+			"calls of aclrtSynchronizeStream after most launches of a step"},
+		{"", strings.Repeat("a a a a . a . ", 3) + "a a a a . a . " + strings.Repeat("a . ", 8) + "a .",
+			"0 0 0 0 0 1 1 2 2 2 2 2 3 3 4 4 4 4 2 3 3 3 3 3 3 3 4 4 4 4 4 4 4 4 4 4 4 4 4 4 4 4 4 4 5 5", "calls of aclrtSynchronizeStream"},
 		{"", "a . { a } . g . { a } g .", "0 0 0 0 0 0 0 0 1 1 1 1 1", "calls of aclrtSynchronizeStream"},
 		{"", "step1 { a } step2 a", "0 0 0 0 1 1", "ranges and marks with step or iter in their names"},
 		{"tick", "a . tick1 a tack tick2 . m:tick", "-1 -1 0 0 0 1 1 2", "ranges and marks whose names begin with tick"},
