@@ -188,6 +188,16 @@ func (f *Func) Answered(ret uint64) bool {
 // Wrong reports whether a returned error is a failure of the program.
 func (f *Func) Wrong(ret uint64) bool { return f.Failed(ret) && !f.Answered(ret) }
 
+// Allocates returns the parameter for the memory that a function allocates, nil if it allocates none.
+func (f *Func) Allocates() *Param {
+	for i := range f.Params {
+		if p := &f.Params[i]; p.Role == New && p.Object.Memory() && p.Object != Reservation {
+			return p
+		}
+	}
+	return nil
+}
+
 // SaysHost reports whether a call's words declare a parameter's memory to be host memory. The declaration decides
 // if the address does not.
 func (f *Func) SaysHost(param int, words []uint64) bool {

@@ -29,6 +29,7 @@ type Result struct {
 	Sealed     []string          // with a Ring: the traces, in the order in which they were sealed
 	Calls      uint64            // in the trace
 	Failed     uint64            // of Calls
+	NoMemory   uint64            // of Failed: allocations
 	Unfinished uint64            // of Calls
 	Lost       uint64            // calls that the rings had no room for
 	Nested     uint64            // of Lost: calls inside other calls, as from signal handlers
@@ -144,7 +145,7 @@ func (r *recorder) finish(res *Result) {
 	res.File.Full, res.Missed = r.file.full, r.steps.missed()
 	res.Died = slices.DeleteFunc(b.Processes.Died, func(d Died) bool { return d.PID == r.target.root })
 	n := &b.Count
-	res.Calls, res.Failed, res.Unfinished, res.Cut, res.Lost, res.Nested, res.Ringless.Calls, res.Processes = n.Calls, n.Failed, n.Unfinished, n.Cut, n.Lost, n.Nested, n.NoRing, b.Processes.Len()
+	res.Calls, res.Failed, res.NoMemory, res.Unfinished, res.Cut, res.Lost, res.Nested, res.Ringless.Calls, res.Processes = n.Calls, n.Failed, n.NoMemory, n.Unfinished, n.Cut, n.Lost, n.Nested, n.NoRing, b.Processes.Len()
 	if r.flight == nil {
 		res.Calls = b.Writer().Calls() - res.Unwritten
 	}

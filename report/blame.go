@@ -78,7 +78,11 @@ func blameRows(rep *blame.Report) *pairs {
 		rows.add(label("in use", i), "%s", line)
 	}
 	if rep.Survived {
-		rows.add("survived", "the program went on after this call, and ended by an error of its own")
+		ended := "ended by an error of its own"
+		if rep.EndedWell {
+			ended = "ended with exit code 0"
+		}
+		rows.add("survived", "the program went on after this call, and %s", ended)
 	}
 	if rep.Cause != nil {
 		rows.add("cause", "%s", causeText(rep.Cause))

@@ -52,6 +52,8 @@ func command(path string, s *stats.Stats, f *stats.Finding) string {
 	switch f.Kind {
 	case stats.Killed:
 		return on("blame")
+	case stats.Outlived:
+		return on("blame")
 	case stats.FailedCalls:
 		if f.Fault {
 			return on("blame")
@@ -244,6 +246,8 @@ func findingText(s *stats.Stats, f *stats.Finding) string {
 		return text
 	case stats.FailedCalls:
 		return fmt.Sprintf("%s failed; the first is call %d, %s: %s (%d)", human.Plural(f.Count, "call"), *f.Call, f.Func, f.Name, f.Code)
+	case stats.Outlived:
+		return fmt.Sprintf("%s failed, and the program went on: the first is call %d, %s of %s: %s (%d)", human.Plural(f.Count, "allocation"), *f.Call, f.Func, human.Bytes(f.Bytes), f.Name, f.Code)
 	case stats.Unfinished:
 		return fmt.Sprintf("%s never returned; the first is call %d, %s", human.Plural(f.Count, "call"), *f.Call, f.Func)
 	case stats.NoEnd:

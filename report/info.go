@@ -35,10 +35,12 @@ type Info struct {
 	Operators  *InfoOperators    `json:"operators,omitempty"` // operators that the program ran, nil for none
 	Unmarked   string            `json:"unmarked,omitempty"`  // library of a framework that makes marks only for a tool, and made none
 	InfoIntegrity
-	path   string
-	losses []string // missing parts of the trace
-	cut    string   // why the end is missing
-	ended  bool     // the recording ended normally, even if the file was damaged later
+	path string
+	// noMemory is the number of failed allocations.
+	noMemory uint64
+	losses   []string // missing parts of the trace
+	cut      string   // why the end is missing
+	ended    bool     // the recording ended normally, even if the file was damaged later
 }
 
 // InfoFormat is the version of the file format.
@@ -183,6 +185,9 @@ func NewInfo(path string, r *format.Reader, of *api.Model) (*Info, error) {
 	}
 	in.Calls = InfoCalls{Total: counts.Calls, Failed: counts.Failed - apart.answered, Answered: apart.answered, Unfinished: counts.Unfinished, ByFunction: map[string]uint64{}}
 	for _, f := range counts.Functions {
+		if g := of.Func(api.ID(f.Func)); g != nil && g.Allocates() != nil {
+			in.noMemory += f.Failed
+		}
 		in.Calls.Total -= apart.profiled[f.Func]
 		if g := of.Func(api.ID(f.Func)); g != nil && g.EntryMark() {
 			in.Calls.Marks += f.Calls

@@ -59,7 +59,7 @@ func (in *Info) next() string {
 	case in.Calls.Unfinished > in.Coverage.NoEnd+in.Coverage.Cut:
 		return acltrace("blame", in.path)
 	}
-	return acltrace(FirstLook(in.Calls.Failed, in.ExitCode), in.path)
+	return acltrace(FirstLook(in.Calls.Failed, in.noMemory, in.ExitCode), in.path)
 }
 
 // profile reports whether the trace was imported from a profiler. Such a trace has neither exit code nor coverage.

@@ -13,10 +13,10 @@ func acltrace(words ...string) string {
 	return shell.Command(append([]string{"acltrace"}, words...)...)
 }
 
-// FirstLook returns the command for the first look at a recording: blame if calls failed, or if the program ended by an error. Its exit code is
-// 128 and the signal if one killed it, as in a shell.
-func FirstLook(failed uint64, exitCode int) string {
-	if failed > 0 || exitCode != 0 && !format.AsksToEnd(exitCode-128) {
+// FirstLook returns the command for the first look at a recording: blame if calls failed, or if the program ended by an error. A program that ends well
+// has outlived failed allocations, of which there are noMemory. The exit code is 128 and the signal if one killed it, as in a shell.
+func FirstLook(failed, noMemory uint64, exitCode int) string {
+	if failed > noMemory || exitCode != 0 && !format.AsksToEnd(exitCode-128) {
 		return "blame"
 	}
 	return "stats"

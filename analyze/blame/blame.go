@@ -138,20 +138,21 @@ type Report struct {
 	Trace string `json:"trace"` // file of the trace
 	format.Scope
 	Origin
-	Failure  *Call     `json:"failure,omitempty"`       // the failed call, nil if only a task is known to have failed
-	Forked   int       `json:"forked_from,omitempty"`   // the failed call's process was forked from this one, which had called the runtime before; 0 if not
-	Message  string    `json:"message,omitempty"`       // the runtime's message, if the program requested it
-	Hints    []Hint    `json:"-"`                       // from the runtime or the user
-	InFlight int       `json:"in_flight"`               // tasks that may have been running at the failure
-	Suspects []Suspect `json:"-"`                       // most likely first
-	More     int       `json:"more,omitempty"`          // tasks in flight that are not listed
-	Held     *Held     `json:"held,omitempty"`          // memory in use, if the failed call is an allocation
-	Survived bool      `json:"survived,omitempty"`      // the program ended by an error, but went on after each failed call
-	Answered int       `json:"answered,omitempty"`      // questions that an error answered with no, and repeated initializations
-	Failed   int       `json:"failed_calls"`            // failed calls in all processes, 0 if --call names the failure
-	Before   int       `json:"failed_before,omitempty"` // of them before the failure
-	Earlier  []Call    `json:"earlier,omitempty"`       // the latest of those
-	Capture  *Capture  `json:"capture,omitempty"`       // capture that the failed call broke, nil for none
+	Failure   *Call     `json:"failure,omitempty"`       // the failed call, nil if only a task is known to have failed
+	Forked    int       `json:"forked_from,omitempty"`   // the failed call's process was forked from this one, which had called the runtime before; 0 if not
+	Message   string    `json:"message,omitempty"`       // the runtime's message, if the program requested it
+	Hints     []Hint    `json:"-"`                       // from the runtime or the user
+	InFlight  int       `json:"in_flight"`               // tasks that may have been running at the failure
+	Suspects  []Suspect `json:"-"`                       // most likely first
+	More      int       `json:"more,omitempty"`          // tasks in flight that are not listed
+	Held      *Held     `json:"held,omitempty"`          // memory in use, if the failed call is an allocation
+	Survived  bool      `json:"survived,omitempty"`      // the program went on after each failed call: it ended by an error of its own, or well, and only allocations failed
+	EndedWell bool      `json:"-"`                       // it survived and ended with exit code 0
+	Answered  int       `json:"answered,omitempty"`      // questions that an error answered with no, and repeated initializations
+	Failed    int       `json:"failed_calls"`            // failed calls in all processes, 0 if --call names the failure
+	Before    int       `json:"failed_before,omitempty"` // of them before the failure
+	Earlier   []Call    `json:"earlier,omitempty"`       // the latest of those
+	Capture   *Capture  `json:"capture,omitempty"`       // capture that the failed call broke, nil for none
 	Clues
 	Cause   *Cause     `json:"-"`                 // earlier call that made the failed call invalid, nil if unknown
 	History []Lifetime `json:"history,omitempty"` // allocations of the first suspect

@@ -15,16 +15,18 @@ const maxOthers = 8
 
 // candidates are the calls of a trace of which one is the failure.
 type candidates struct {
-	fault      *format.Call           // first device error, by its start: call numbers of several threads are not in the order of time
-	open       []*format.Call         // calls that never returned
-	cut        []*format.Call         // calls during which the recording ended
-	longest    map[uint16]int64       // longest duration of the other calls, by function
-	unfinished *format.Call           // of open, the one that stood for the longest time
-	waits      map[waiter]*waitSeries // waits that timed out and did not succeed since
-	wrong      *format.Call           // first failed call
-	answer     *format.Call           // last call that an error answered, after which its thread only ended things
-	standing   map[waiter]standing    // failures of processes that an error ended, without those that a later success made good
-	captures   []*format.Call         // failed calls with a code for captures, the oldest ones
+	fault      *format.Call            // first device error, by its start: call numbers of several threads are not in the order of time
+	open       []*format.Call          // calls that never returned
+	cut        []*format.Call          // calls during which the recording ended
+	longest    map[uint16]int64        // longest duration of the other calls, by function
+	unfinished *format.Call            // of open, the one that stood for the longest time
+	waits      map[waiter]*waitSeries  // waits that timed out and did not succeed since
+	wrong      *format.Call            // first failed call, without those in outlived
+	short      map[uint32]*format.Call // first failed allocation since the last launch, by process that ended with exit code 0
+	outlived   *format.Call            // first failed allocation after which its process went on, and ended with exit code 0
+	answer     *format.Call            // last call that an error answered, after which its thread only ended things
+	standing   map[waiter]standing     // failures of processes that an error ended, without those that a later success made good
+	captures   []*format.Call          // failed calls with a code for captures, the oldest ones
 }
 
 // hangs is the least time in nanoseconds after which a call in progress at the end of a recording is worth a hint.
@@ -48,7 +50,7 @@ type waitSeries struct{ first *format.Call }
 const maxCaptureFailures = 1 << 12
 
 // find finds the failed call: the one that the options name, or the first device error or the call that broke a capture, whichever is earlier, or
-// the call that never returned, or the first wait in a series that timed out, or the failure that ended the program, or the first failed call. A question that an error answered
+// the call that never returned, or the first wait in a series that timed out, or the failure that ended the program, or the first failed call. A failed allocation that its program outlived comes after those. A question that an error answered
 // is the last choice, and only if the program did nothing afterwards.
 func (b *blamer) find() error {
 	if b.o.Call != nil {
@@ -94,9 +96,10 @@ func (b *blamer) find() error {
 	if err != nil {
 		return err
 	}
-	switch wrong := cmp.Or(fatal, x.wrong, x.answer); {
+	switch wrong := cmp.Or(fatal, x.wrong, x.outlived, x.answer); {
 	case wrong != nil && b.o.Task == nil:
-		b.rep.Survived = wrong != fatal && wrong == x.wrong && b.inError(wrong)
+		b.rep.Survived = wrong == x.outlived || wrong != fatal && wrong == x.wrong && b.inError(wrong)
+		b.rep.EndedWell = wrong == x.outlived
 		return b.failed(wrong)
 	case b.o.Task == nil && len(b.rep.Died) == 0:
 		b.unfailed, b.until = true, math.MaxInt64
@@ -107,7 +110,7 @@ func (b *blamer) find() error {
 
 // candidates reads all calls.
 func (b *blamer) candidates() (*candidates, error) {
-	x := &candidates{waits: map[waiter]*waitSeries{}, longest: map[uint16]int64{}, standing: map[waiter]standing{}}
+	x := &candidates{waits: map[waiter]*waitSeries{}, longest: map[uint16]int64{}, standing: map[waiter]standing{}, short: map[uint32]*format.Call{}}
 	for c, err := range b.r.Calls(&format.Filter{NoArgs: true, NoData: true}) {
 		if err != nil {
 			return nil, err
@@ -131,8 +134,12 @@ func (b *blamer) candidates() (*candidates, error) {
 			if f.Sync != api.NoSync && len(x.waits) > 0 {
 				delete(x.waits, waiter{c.Thread, c.Func})
 			}
-			if len(x.standing) > 0 && allocates(f) == nil {
+			if len(x.standing) > 0 && f.Allocates() == nil {
 				delete(x.standing, waiter{c.Thread, c.Func})
+			}
+			if p := b.r.ProcessOf(c.Thread); len(x.short) > 0 && x.short[p] != nil && (f.Task == api.Kernel || f.Task == api.GraphRun) {
+				earliest(&x.outlived, x.short[p])
+				delete(x.short, p)
 			}
 			if x.answer != nil && x.answer.Thread == c.Thread && f.RetError && !ending(f) { // asking for the message is no success
 				x.answer = nil
@@ -142,11 +149,20 @@ func (b *blamer) candidates() (*candidates, error) {
 			x.answer = c.Clone()
 		default:
 			b.rep.Failed++
+			if p := b.r.ProcessOf(c.Thread); f.Allocates() != nil && b.endedWell(p) {
+				if x.short[p] == nil {
+					x.short[p] = c.Clone()
+				}
+				continue
+			}
 			x.see(b.m, f, c)
 			if b.inError(c) {
 				x.standing[waiter{c.Thread, c.Func}] = standing{c.Clone(), ending(f)}
 			}
 		}
+	}
+	for _, c := range x.short {
+		x.see(b.m, b.m.Func(api.ID(c.Func)), c)
 	}
 	stood := int64(-1)
 	for _, c := range x.open {
@@ -212,6 +228,11 @@ func (b *blamer) inError(c *format.Call) bool {
 	return q.ExitCode != 0 || q.Crashed()
 }
 
+// endedWell reports whether a process is known to have ended with exit code 0.
+func (b *blamer) endedWell(process uint32) bool {
+	return int(process) < len(b.r.Processes()) && b.r.Processes()[process].EndedWell()
+}
+
 // fatal returns the failure that ended a program: the last one that no later success of the same function on its thread made good, nil for none. A failed
 // allocation comes first, unless the process got as much memory later, and calls that end things come last.
 func (b *blamer) fatal(x *candidates) (fatal *format.Call, err error) {
@@ -225,7 +246,7 @@ func (b *blamer) fatal(x *candidates) (fatal *format.Call, err error) {
 	}
 	var last standing
 	for k, s := range x.standing {
-		if allocates(b.m.Func(api.ID(k.fn))) != nil {
+		if b.m.Func(api.ID(k.fn)).Allocates() != nil {
 			funcs = append(funcs, k.fn)
 		} else if last.call == nil || better(s, last) {
 			last = s
@@ -244,7 +265,7 @@ func (b *blamer) fatal(x *candidates) (fatal *format.Call, err error) {
 			continue
 		}
 		p := b.r.ProcessOf(c.Thread)
-		switch size, _ := allocates(f).Size.Bytes(f, c.Args); {
+		switch size, _ := f.Allocates().Size.Bytes(f, c.Args); {
 		case f.Wrong(c.Ret) && b.inError(c):
 			failed[p], wanted[p] = c.Clone(), size
 		case !f.Failed(c.Ret) && size >= wanted[p]:

@@ -18,7 +18,12 @@ import (
 // judged returns Blame's findings about a synthetic trace and their text on one line.
 func judged(t *testing.T, s *testtrace.Sequence) (*blame.Report, string) {
 	t.Helper()
-	rep, err := blame.Blame(s.Load().Reader, acl.Model, nil)
+	return judgedIn(t, s.Load().Reader)
+}
+
+func judgedIn(t *testing.T, r *format.Reader) (*blame.Report, string) {
+	t.Helper()
+	rep, err := blame.Blame(r, acl.Model, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

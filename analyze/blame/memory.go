@@ -185,22 +185,12 @@ type HeldGroup struct {
 
 const maxHeld = 5
 
-// allocates returns the parameter for the memory that a function allocates, nil if it allocates none.
-func allocates(f *api.Func) *api.Param {
-	for i := range f.Params {
-		if p := &f.Params[i]; p.Role == api.New && p.Object.Memory() && p.Object != api.Reservation {
-			return p
-		}
-	}
-	return nil
-}
-
 // held sums up the memory at a failed allocation, nil if the call is none.
 func held(r *format.Reader, m *api.Model, s *timeline.State, e *timeline.Event) (*Held, error) {
 	if e.Fn == nil {
 		return nil, nil
 	}
-	p := allocates(e.Fn)
+	p := e.Fn.Allocates()
 	if p == nil || !e.Fn.Failed(e.Call.Ret) || e.Call.Flags&format.Unfinished != 0 {
 		return nil, nil
 	}

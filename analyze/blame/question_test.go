@@ -32,7 +32,7 @@ func imports(s *testtrace.Sequence) {
 }
 
 func exit(s *testtrace.Sequence, code int) {
-	s.Process(0, format.Process{PID: 4001, Exe: "/opt/app/train", Argv: []string{"train"}, ExitCode: code})
+	s.Process(0, format.Process{PID: 4001, Exe: "/opt/app/train", Argv: []string{"train"}, ExitCode: code, End: 1 << 40})
 }
 
 // Healthy runs of a framework ended with "next: acltrace blame", and blame found a version query guilty.
@@ -126,6 +126,23 @@ func TestBlameNamesTheFatalFailure(t *testing.T) {
 			malloc(s, large)
 			s.Malloc(testtrace.DeviceA, large)
 		}, 1, []string{"failed call 10 aclrtMalloc", "the program went on after this call"}},
+		"outlived": {func(s *testtrace.Sequence) {
+			malloc(s, large)
+			malloc(s, large)
+			s.Then("aclrtLaunchKernel", testtrace.A(testtrace.Function, 4, testtrace.DeviceA, 64, testtrace.StreamA))
+			malloc(s, small) // nothing is launched after this one
+		}, 0, []string{"failed call 13 aclrtMalloc"}},
+		"outlived well": {func(s *testtrace.Sequence) {
+			malloc(s, large)
+			malloc(s, large)
+			s.Then("aclrtLaunchKernel", testtrace.A(testtrace.Function, 4, testtrace.DeviceA, 64, testtrace.StreamA))
+		}, 0, []string{"failed call 10 aclrtMalloc", "survived the program went on after this call, and ended with exit code 0"}},
+		"outlived, then another failure": {func(s *testtrace.Sequence) {
+			malloc(s, large)
+			malloc(s, large)
+			s.Then("aclrtLaunchKernel", testtrace.A(testtrace.Function, 4, testtrace.DeviceA, 64, testtrace.StreamA))
+			s.Then("aclrtMemcpy", testtrace.A(testtrace.DeviceA, 64, 0x5000, 128, 1), testtrace.Fails(107000))
+		}, 0, []string{"failed call 13 aclrtMemcpy"}},
 		"an answer that the program took for a failure": {func(s *testtrace.Sequence) { // and asked for its text before it ended
 			s.Then("aclInit", testtrace.A(0), testtrace.Fails(100002))
 			s.Then("aclGetRecentErrMsg", nil)
@@ -140,7 +157,17 @@ func TestBlameNamesTheFatalFailure(t *testing.T) {
 			imports(s)
 			c.calls(s)
 			exit(s, c.code)
-			_, text := judged(t, s)
+			r := s.Load().Reader
+			rep, text := judgedIn(t, r)
+			sum, err := stats.New(r, acl.Model, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			outlived := func(f stats.Finding) bool { return f.Kind == stats.Outlived && f.Count == 2 && f.Bytes == large }
+			failed := func(f stats.Finding) bool { return f.Kind == stats.FailedCalls }
+			if got := slices.ContainsFunc(sum.Findings, outlived); got != strings.HasPrefix(name, "outlived") || slices.ContainsFunc(sum.Findings, failed) && rep.EndedWell {
+				t.Errorf("%+v", sum.Findings)
+			}
 			flat := strings.Join(strings.Fields(text), " ")
 			for _, want := range c.want {
 				if !strings.Contains(flat, want) {

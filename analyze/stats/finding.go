@@ -16,14 +16,15 @@ type FindingKind string
 
 // Kinds of findings. Those up to PilesUp have no cost in time.
 const (
-	Killed      FindingKind = "killed"       // signal Code with the Name killed process PID, Count processes in all
-	FailedCalls FindingKind = "failed_calls" // Count calls failed; Call is the first one, with Code
-	Unfinished  FindingKind = "unfinished"   // Count calls hung, or ran when their process crashed; Call is the first one
-	NoEnd       FindingKind = "no_end"       // Count calls may be over, but their end was not seen; Call is the first one
-	LostCalls   FindingKind = "lost_calls"   // Count calls are missing, 0 if their number is not known
-	Relaunched  FindingKind = "relaunched"   // Count launches of the kernel Name were repeated after an error; Call is the first one
-	Grows       FindingKind = "memory_grows" // device memory grows from step to step: see Growth
-	PilesUp     FindingKind = "objects_grow" // Count more objects of the kind Name exist after Steps steps; Func makes them
+	Killed      FindingKind = "killed"               // signal Code with the Name killed process PID, Count processes in all
+	FailedCalls FindingKind = "failed_calls"         // Count calls failed; Call is the first one, with Code
+	Outlived    FindingKind = "outlived_allocations" // Count allocations failed, and their programs launched more and ended with exit code 0; Call is the first one, with Code, of Bytes
+	Unfinished  FindingKind = "unfinished"           // Count calls hung, or ran when their process crashed; Call is the first one
+	NoEnd       FindingKind = "no_end"               // Count calls may be over, but their end was not seen; Call is the first one
+	LostCalls   FindingKind = "lost_calls"           // Count calls are missing, 0 if their number is not known
+	Relaunched  FindingKind = "relaunched"           // Count launches of the kernel Name were repeated after an error; Call is the first one
+	Grows       FindingKind = "memory_grows"         // device memory grows from step to step: see Growth
+	PilesUp     FindingKind = "objects_grow"         // Count more objects of the kind Name exist after Steps steps; Func makes them
 
 	// Faults of captured graphs: Graph says more. Count times; Call is the first one, of Func.
 	KeptArguments   = FindingKind(graphs.KeptArguments)
@@ -74,7 +75,7 @@ func (p Part) String() string { return string(p.kind()) }
 
 // A Finding is a likely reason for lost time or a wrong result, and where to look. Its Kind says which fields it has.
 type Finding struct {
-	// Kind is killed, failed_calls, unfinished, no_end, lost_calls, relaunched, memory_grows, objects_grow, kept_arguments, misfit_update, early_update, late_update, unordered_input, missing_record,
+	// Kind is killed, failed_calls, outlived_allocations, unfinished, no_end, lost_calls, relaunched, memory_grows, objects_grow, kept_arguments, misfit_update, early_update, late_update, unordered_input, missing_record,
 	// extra_record, freed_memory, refused_call, unjoined_stream, slow_update, captured_streams, slow_steps, odd_steps, eager_steps, waiting, launching, copying, other_calls, blocked, own_time,
 	// stalls, synchronous_reads, pageable_copies, explicit_synchronizing, emptied_cache, step_allocations, step_captures, frequent_operator, idle, short_tasks, hidden_waits, recording, odd_rank or late_rank.
 	Kind    FindingKind     `json:"kind"`
@@ -121,6 +122,9 @@ func (x *summer) findings() []Finding {
 	}
 	out = append(out, x.memoryFindings()...)
 	out = append(out, x.graphFindings()...)
+	if f := x.firsts.outlived; f != nil {
+		out = append(out, Finding{Kind: Outlived, Count: x.firsts.survived, Call: &f.call, Func: f.fn, Code: f.code, Name: x.w.Model.ErrorName(f.code), Bytes: f.bytes})
+	}
 	for i := range x.habits.threads {
 		x.habits.flush(&x.habits.threads[i])
 	}
@@ -141,8 +145,9 @@ func (x *summer) callFindings() (out []Finding) {
 		p := &x.w.Reader.Processes()[i]
 		out = append(out, Finding{Kind: Killed, Count: n, PID: p.PID, Code: int64(p.Signal), Name: human.Signal(p.Signal), Rank: rankOf(x.w, uint32(i))})
 	}
+	x.firsts.finish()
 	if f := x.firsts.failed; f != nil {
-		out = append(out, Finding{Kind: FailedCalls, Count: s.Failed, Call: &f.call, Func: f.fn, Code: f.code, Name: x.w.Model.ErrorName(f.code), Fault: x.w.Model.DeviceFault(int32(f.code))})
+		out = append(out, Finding{Kind: FailedCalls, Count: x.firsts.failures, Call: &f.call, Func: f.fn, Code: f.code, Name: x.w.Model.ErrorName(f.code), Fault: x.w.Model.DeviceFault(int32(f.code))})
 	}
 	if n, call, fn := x.hung(); n > 0 {
 		out = append(out, Finding{Kind: Unfinished, Count: n, Call: &call, Func: fn})
@@ -411,10 +416,69 @@ func (x *summer) allKernels() (k kernelSum) {
 }
 
 // firstCalls has the first call that failed, and the first whose end was not seen.
-type firstCalls struct{ failed, noEnd *firstCall }
+type firstCalls struct {
+	failed, noEnd *firstCall
+	failures      uint64
+	outlived      *firstCall // first failed allocation of those that programs outlived
+	survived      uint64     // number of those
+	short         map[uint32]*shortage
+}
 
 type firstCall struct {
-	call uint64
-	fn   string
-	code int64
+	call  uint64
+	fn    string
+	code  int64
+	bytes uint64 // that an allocation asked for
+}
+
+// shortage is the failed allocations of a process since it last launched something. The process ended with exit code 0.
+type shortage struct {
+	first firstCall
+	n     uint64
+}
+
+// fail takes a failed call.
+func (x *firstCalls) fail(w *timeline.Walk, h *timeline.HostCall) {
+	call := firstCall{call: h.Index, fn: h.Name, code: int64(int32(h.Ret))}
+	p, memory := w.Reader.ProcessOf(h.Thread), h.Fn.Allocates()
+	if list := w.Reader.Processes(); memory == nil || int(p) >= len(list) || !list[p].EndedWell() {
+		x.failures++
+		first(&x.failed, &call)
+		return
+	}
+	s := x.short[p]
+	if s == nil {
+		call.bytes, _ = memory.Size.Bytes(h.Fn, h.Raw.Args)
+		if x.short == nil {
+			x.short = map[uint32]*shortage{}
+		}
+		s = &shortage{first: call}
+		x.short[p] = s
+	}
+	s.n++
+}
+
+// launched takes a launch by a process: it has outlived what failed before.
+func (x *firstCalls) launched(process uint32) {
+	if s := x.short[process]; s != nil {
+		x.survived += s.n
+		first(&x.outlived, &s.first)
+		delete(x.short, process)
+	}
+}
+
+// finish takes the end of the trace: allocations failed after which nothing was launched.
+func (x *firstCalls) finish() {
+	for _, s := range x.short {
+		x.failures += s.n
+		first(&x.failed, &s.first)
+	}
+	clear(x.short)
+}
+
+// first keeps the first of two calls.
+func first(is **firstCall, c *firstCall) {
+	if *is == nil || c.call < (*is).call {
+		*is = c
+	}
 }

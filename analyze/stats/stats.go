@@ -593,9 +593,9 @@ func (x *summer) call(h *timeline.HostCall, k *timeline.Task) error {
 			x.errors[key] = &Error{Func: h.Name, Code: key.code, Name: x.w.Model.ErrorName(key.code)}
 		}
 		x.errors[key].Count++
-		if x.firsts.failed == nil {
-			x.firsts.failed = &firstCall{h.Index, h.Name, key.code}
-		}
+		x.firsts.fail(x.w, h)
+	} else if len(x.firsts.short) > 0 && h.Fn != nil && (h.Fn.Task == api.Kernel || h.Fn.Task == api.GraphRun) {
+		x.firsts.launched(x.w.Reader.ProcessOf(h.Thread))
 	}
 	if h.Flags&format.Unfinished == 0 {
 		f.times.Add(h.End - h.Start)

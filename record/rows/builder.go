@@ -51,6 +51,7 @@ type Hooks struct {
 type Counts struct {
 	Calls      uint64 // written
 	Failed     uint64
+	NoMemory   uint64 // of Failed: allocations
 	Unfinished uint64
 	NoEnd      uint64 // of Unfinished: their end was not seen
 	Cut        uint64 // of Unfinished: the recording ended first

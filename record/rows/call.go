@@ -83,6 +83,9 @@ func (b *Builder) begin(c *probe.Call, t *thread, f *api.Func) *format.Call {
 	}
 	if f.Wrong(c.Ret) {
 		b.Count.Failed++
+		if f.Allocates() != nil {
+			b.Count.NoMemory++
+		}
 	}
 	return out
 }

@@ -137,7 +137,7 @@ func nextLook(w io.Writer, res *record.Result) {
 		report.Printf(w, "acltrace: next: %s\n", remedy)
 		return
 	}
-	look := report.FirstLook(res.Failed, res.ExitCode)
+	look := report.FirstLook(res.Failed, res.NoMemory, res.ExitCode)
 	if slices.ContainsFunc(res.Died, func(d record.Died) bool { return !format.AsksToEnd(d.Signal) }) {
 		look = "blame"
 	}
