@@ -389,20 +389,23 @@ func habitText(f *stats.Finding) string {
 		count += fmt.Sprintf(" in %s of %s", human.Count(f.Steps), human.Plural(f.Of, "step"))
 	}
 	at := fmt.Sprintf("the first of step %d is call %d, %s", *f.Step, *f.Call, f.Func)
-	each := human.Duration(f.EachNS)
+	each := human.Duration(f.EachNS) + " each"
+	if f.Count > uint64(f.Steps) { // the first one in a step often waits for the others
+		each = human.Duration(f.CostNS/max(f.Steps, 1)) + " a step"
+	}
 	switch f.Kind {
 	case stats.SyncReads:
-		return fmt.Sprintf("the host waits for a value from the device %s, %s each, as .item() does; %s: %s", count, each, at, readLess)
+		return fmt.Sprintf("the host waits for a value from the device %s, %s, as .item() does; %s: %s", count, each, at, readLess)
 	case stats.PageableCopies:
-		return fmt.Sprintf("the host waits for a copy of pageable memory to the device %s, %s each, %s in all; %s: use pinned memory and asynchronous copies", count, each, human.Bytes(f.Bytes), at)
+		return fmt.Sprintf("the host waits for a copy of pageable memory to the device %s, %s, %s in all; %s: use pinned memory and asynchronous copies", count, each, human.Bytes(f.Bytes), at)
 	case stats.Synchronizes:
-		return fmt.Sprintf("the host waits for the device %s and copies nothing then, %s each; %s: %s", count, each, at, synchronizeLess)
+		return fmt.Sprintf("the host waits for the device %s and copies nothing then, %s; %s: %s", count, each, at, synchronizeLess)
 	case stats.EmptiesCache:
-		return fmt.Sprintf("device memory is freed after a wait for the device %s, %s each, as empty_cache does; %s: keep the cache while the program runs", count, each, at)
+		return fmt.Sprintf("device memory is freed after a wait for the device %s, %s, as empty_cache does; %s: keep the cache while the program runs", count, each, at)
 	case stats.Recaptures:
-		return fmt.Sprintf("a graph is captured %s, %s each; %s: capture once, and run or update the graph in each step", count, each, at)
+		return fmt.Sprintf("a graph is captured %s, %s; %s: capture once, and run or update the graph in each step", count, each, at)
 	}
-	return fmt.Sprintf("device memory is allocated %s, %s each; %s: allocate once, or let the framework's cache grow to its size first", count, each, at)
+	return fmt.Sprintf("device memory is allocated %s, %s; %s: allocate once, or let the framework's cache grow to its size first", count, each, at)
 }
 
 // operatorHabitText says how often an operator runs in a step.

@@ -111,6 +111,9 @@ func (x *habits) call(w *timeline.Walk, h *timeline.HostCall, k *timeline.Task) 
 		t.room = pendingWait{call: h.Index, fn: h.Name, ns: took, device: h.Fn.Sync == api.SyncDevice, idle: idle}
 		t.waited, t.freeing = &t.room, false
 	case copied && w.Lanes[k.Lane].Synchronous && (k.Direction() == "DtoH" && k.Bytes <= smallRead || k.Direction() == "HtoD" && k.Unpinned):
+		if t.waited != nil && t.waited.device { // a copy waits for its stream, if at all
+			x.flush(t)
+		}
 		if t.waited != nil {
 			took += t.waited.ns
 		}

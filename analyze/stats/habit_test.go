@@ -339,6 +339,32 @@ func TestCheckpointOfAQueue(t *testing.T) {
 	}
 }
 
+// A loop that synchronized once a step and then copied a batch was told to pin its memory.
+func TestCopyAfterSynchronizing(t *testing.T) {
+	b := program(t)
+	now := int64(10_000)
+	call := func(took int64, name string, args ...uint64) {
+		b.Call(0, now, now+took, name, args)
+		now += took
+	}
+	for range 20 {
+		call(500, "aclrtSynchronizeStream", testtrace.StreamA)
+		call(20_000, "aclrtMemcpy", testtrace.DeviceA, 1<<16, 0x5000, 1<<16, 1)
+		for i := range uint64(12) {
+			call(500, "aclrtLaunchKernel", testtrace.Function+i, 8, testtrace.DeviceA, 64, testtrace.StreamA)
+		}
+		now += 500_000
+		call(400_000, "aclrtSynchronizeDevice")
+	}
+	s := sums(t, b.Load(), "")
+	if f := find(t, s, stats.Waits); f.For != stats.Synchronizes {
+		t.Errorf("%+v", f)
+	}
+	if f := find(t, s, stats.PageableCopies); f.EachNS != 20_500 && f.EachNS != 20_000 {
+		t.Errorf("%+v", f)
+	}
+}
+
 // Training that reads its loss once a step, after the gradients of four batches, had a step for each batch and no word about the read.
 func TestOneReadOfAccumulatedGradients(t *testing.T) {
 	for _, c := range []struct {
