@@ -841,6 +841,9 @@ func stepRow(row RowFunc, st *stats.Steps) {
 	case st.Typical < st.Count:
 		count += fmt.Sprintf(", %s alike", human.Count(st.Typical))
 	}
+	if st.Unrecorded > 0 {
+		count += fmt.Sprintf(", %s more not recorded", human.Count(st.Unrecorded))
+	}
 	if st.Typical == 1 {
 		row("steps", "%s: %s", count, human.Duration(st.P50NS))
 		return

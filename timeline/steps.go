@@ -2,6 +2,7 @@ package timeline
 
 import (
 	"hash/maphash"
+	"slices"
 
 	"github.com/acltrace/acltrace/api"
 	"github.com/acltrace/acltrace/format"
@@ -95,6 +96,9 @@ func (w *Walk) passSteps(now int64) error {
 		if w.v.Step == nil {
 			continue
 		}
+		if s.Unrecorded = s.Unrecorded && w.unrecorded(s); s.Unrecorded {
+			s.Typical = false
+		}
 		if w.now.selected = w.sel.all || w.sel.step(s); !w.now.selected && !w.v.All {
 			continue
 		}
@@ -102,6 +106,11 @@ func (w *Walk) passSteps(now int64) error {
 			return err
 		}
 	}
+}
+
+// unrecorded reports whether a step is in a period of which the trace lacks calls because nobody asked for them.
+func (w *Walk) unrecorded(s *step.Step) bool {
+	return slices.ContainsFunc(w.Reader.Gaps(), func(g format.Gap) bool { return g.Reason == format.Detached && g.From < s.To && s.From < g.To })
 }
 
 // Names are compared within one run of this program only.

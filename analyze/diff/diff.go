@@ -248,7 +248,7 @@ func newRun(r *format.Reader, m *api.Model, o *Options, both common) (*run, erro
 		Step: func(p *step.Step) error {
 			from, to := sel.Window()
 			whole := all || w.Selected() && p.From >= from && p.To <= to
-			if !p.Open && whole {
+			if !p.Open && whole && !p.Unrecorded {
 				steps++
 			}
 			if parts, counts := x.split.Step(p, whole); counts {

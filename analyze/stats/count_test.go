@@ -207,3 +207,30 @@ func TestProcessIDsAndLostCalls(t *testing.T) {
 		t.Errorf("%d gaps, %d calls lost, want 1 and 7", s.Gaps, s.CallsLost)
 	}
 }
+
+// A recording of chosen steps keeps the ranges of all steps. Those without their calls were typical ones: 10 steps of 90 % own time.
+func TestStepsThatWereNotRecorded(t *testing.T) {
+	for _, chosen := range []bool{true, false} {
+		b := testtrace.New(t)
+		for i := range int64(10) {
+			at := 10_000 * (i + 1)
+			b.Call(0, at, at+10, "mstxRangeStartA", testtrace.A(0x10, 0), testtrace.Text("message", "step"), func(_ *api.Func, c *format.Call) { c.Ret = uint64(i + 1) })
+			if i >= 4 && i < 7 {
+				for j := range int64(5) {
+					b.Call(0, at+100+10*j, at+105+10*j, "aclrtLaunchKernel", testtrace.A(testtrace.Function, 1, testtrace.DeviceA, 0, testtrace.StreamA))
+				}
+				b.Call(0, at+200, at+900, "aclrtSynchronizeStream", testtrace.A(testtrace.StreamA))
+			}
+			b.Call(0, at+1000, at+1010, "mstxRangeEnd", testtrace.A(uint64(i+1)))
+		}
+		if chosen {
+			b.Gap(format.Gap{Thread: format.NoThread, From: 0, To: 49_000, Calls: 40, Reason: format.Detached})
+			b.Gap(format.Gap{Thread: format.NoThread, From: 79_000, To: 120_000, Calls: 30, Reason: format.Detached})
+		}
+		s := sums(t, b.Load(), "")
+		got := []int{s.Steps.Count, s.Steps.Typical, s.Steps.Unrecorded, s.Steps.All()}
+		if want := map[bool][]int{true: {3, 3, 7, 10}, false: {10, 10, 0, 10}}[chosen]; !slices.Equal(got, want) || chosen && s.Steps.Longest.Index != 4 {
+			t.Errorf("chosen %t: %v, want %v; longest %+v", chosen, got, want, s.Steps.Longest)
+		}
+	}
+}

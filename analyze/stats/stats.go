@@ -146,24 +146,26 @@ type Peak struct {
 
 // Steps sums up a trace's steps.
 type Steps struct {
-	Source  string     `json:"source"`                        // marked, found or none
-	By      string     `json:"by,omitempty"`                  // what separates them: ranges and their name, waits, copies to the host, copies of inputs, a kernel or a task
-	Process int        `json:"process,omitempty"`             // process id, if the trace has several processes
-	Rank    *int       `json:"rank,omitempty"`                // rank of that process
-	Count   int        `json:"count"`                         // number of whole steps
-	Typical int        `json:"typical"`                       // steps that are like most others; the times are theirs
-	P50NS   int64      `json:"p50_ns"`                        // median duration
-	MinNS   int64      `json:"min_ns"`                        // shortest duration
-	P99NS   int64      `json:"p99_ns"`                        // 99th percentile of durations
-	MaxNS   int64      `json:"max_ns"`                        // longest duration
-	Why     string     `json:"why,omitempty"`                 // reason for no steps
-	Eager   int        `json:"eager,omitempty"`               // steps that run no graph, if others do
-	Kinds   []StepKind `json:"kinds,omitempty"`               // steps by the graph that they run, most first, if they differ; only in stats
-	Outside uint64     `json:"launches_in_no_step,omitempty"` // launches of the process before, between and after whole steps, as for warm-up
-	Inside  uint64     `json:"-"`                             // launches of the process in whole steps
-	MeanNS  int64      `json:"mean_ns,omitempty"`             // mean duration of typical steps; only in stats
-	Threads []Thread   `json:"threads,omitempty"`             // shares of mean_ns by thread: the thread that makes the steps, then most time in calls first; only in stats
-	Longest *LongStep  `json:"longest,omitempty"`             // longest typical step, on the thread that made it; only in stats
+	Source  string `json:"source"`            // marked, found or none
+	By      string `json:"by,omitempty"`      // what separates them: ranges and their name, waits, copies to the host, copies of inputs, a kernel or a task
+	Process int    `json:"process,omitempty"` // process id, if the trace has several processes
+	Rank    *int   `json:"rank,omitempty"`    // rank of that process
+	Count   int    `json:"count"`             // number of whole steps
+	Typical int    `json:"typical"`           // steps that are like most others; the times are theirs
+	P50NS   int64  `json:"p50_ns"`            // median duration
+	MinNS   int64  `json:"min_ns"`            // shortest duration
+	P99NS   int64  `json:"p99_ns"`            // 99th percentile of durations
+	MaxNS   int64  `json:"max_ns"`            // longest duration
+	Why     string `json:"why,omitempty"`     // reason for no steps
+	// Unrecorded is the number of other steps: ranges mark them, and the recording left their calls out.
+	Unrecorded int        `json:"unrecorded,omitempty"`
+	Eager      int        `json:"eager,omitempty"`               // steps that run no graph, if others do
+	Kinds      []StepKind `json:"kinds,omitempty"`               // steps by the graph that they run, most first, if they differ; only in stats
+	Outside    uint64     `json:"launches_in_no_step,omitempty"` // launches of the process before, between and after whole steps, as for warm-up
+	Inside     uint64     `json:"-"`                             // launches of the process in whole steps
+	MeanNS     int64      `json:"mean_ns,omitempty"`             // mean duration of typical steps; only in stats
+	Threads    []Thread   `json:"threads,omitempty"`             // shares of mean_ns by thread: the thread that makes the steps, then most time in calls first; only in stats
+	Longest    *LongStep  `json:"longest,omitempty"`             // longest typical step, on the thread that made it; only in stats
 }
 
 // Idle is a time without work on a stream, and the activity of the thread that ended it.
@@ -829,7 +831,10 @@ func (x *summer) step(p *step.Step) error {
 			return err
 		}
 	}
-	whole = whole && !p.Open
+	if p.Unrecorded && whole {
+		x.s.Steps.Unrecorded++
+	}
+	whole = whole && !p.Open && !p.Unrecorded
 	x.eager.stepped(p, whole)
 	x.kinds.stepped(p, whole)
 	if !whole {
@@ -869,6 +874,9 @@ func (x *summer) rangeOf(r *timeline.Range) error {
 	return nil
 }
 
+// All returns the number of steps with those that were not recorded. Their indexes are below it.
+func (s *Steps) All() int { return s.Count + s.Unrecorded }
+
 // SumSteps sums up count steps, given the durations of the typical ones.
 func SumSteps(w *timeline.Walk, count int, typical *Histogram) Steps {
 	rule := w.StepRule()
@@ -894,9 +902,10 @@ func (x *summer) finish() (*Stats, error) {
 	s.Recording.Copies = w.Reader.Meta().Tracer.Copies
 	slices.SortStableFunc(s.DeviceMemory, func(a, b DeviceMemory) int { return cmp.Compare(b.PeakBytes, a.PeakBytes) })
 	x.within.End()
-	outside, inside := s.Steps.Outside, s.Steps.Inside
-	if s.Steps = SumSteps(w, s.Steps.Count, &x.steps); s.Steps.Count > 0 {
-		if x.latest.step < s.Steps.Count || s.Selection != "" {
+	outside, inside, unrecorded := s.Steps.Outside, s.Steps.Inside, s.Steps.Unrecorded
+	s.Steps = SumSteps(w, s.Steps.Count, &x.steps)
+	if s.Steps.Unrecorded = unrecorded; s.Steps.Count > 0 {
+		if x.latest.step < s.Steps.All() || s.Selection != "" {
 			x.latest.n = 0 // the latest step is whole
 		}
 		s.Steps.Outside, s.Steps.Inside = outside+x.latest.n, inside-x.latest.n

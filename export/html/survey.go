@@ -141,10 +141,10 @@ func (x *survey) choose(s *stats.Stats, o *Options) error {
 		}})
 	}
 	for _, of := range o.Steps {
-		if of.First >= uint64(s.Steps.Count) {
-			return fmt.Errorf("draw step %d: the trace has %s", of.First, human.Plural(s.Steps.Count, "step"))
+		if of.First >= uint64(s.Steps.All()) {
+			return fmt.Errorf("draw step %d: the trace has %s", of.First, human.Plural(s.Steps.All(), "step"))
 		}
-		for n := of.First; n <= min(of.Last, uint64(s.Steps.Count)-1); n++ {
+		for n := of.First; n <= min(of.Last, uint64(s.Steps.All())-1); n++ {
 			if len(x.chosen) == maxPictures {
 				x.notDrawn++
 				continue

@@ -40,6 +40,9 @@ type Step struct {
 	Typical bool
 	// Open means that the trace ends before the step does: To is the end of the trace.
 	Open bool
+	// Unrecorded means that a range marks the step, and that no task and no wait of its process begins there. Package timeline leaves it so if the trace
+	// lacks calls in that period because nobody asked for them.
+	Unrecorded bool
 }
 
 // A Rule determines the steps in a trace. The same trace always has the same rule.

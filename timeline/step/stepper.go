@@ -20,6 +20,7 @@ type stepper struct {
 	open  bool
 	step  Step
 	index int      // of the next step
+	works bool     // the marked step has an op of the process
 	until int64    // end of the latest step
 	due   []bounds // in the order of time
 	done  int      // number of those in the past
@@ -117,11 +118,13 @@ func (s *stepper) pass(now int64) *Step {
 		if ended {
 			s.told = s.step
 			s.told.To, s.told.Thread, s.told.Typical, s.told.Open = b.at, b.thread, b.typical, b.open
+			s.told.Unrecorded = s.rule.Source == Marked && !s.works
 			s.until = b.at
 			s.index++
 		}
 		s.open = b.opens
 		if b.opens {
+			s.works = false
 			s.step = Step{Index: s.index, Name: b.name, From: max(b.at, s.until)}
 		}
 		if ended {
@@ -134,6 +137,7 @@ func (s *stepper) pass(now int64) *Step {
 // see takes a call: its op, nil if it has none, and the range that it begins or ends, nil if there is none.
 func (s *stepper) see(d *Op, named *Range) {
 	if s.rule.Source == Marked {
+		s.works = s.works || d != nil && d.Process == s.rule.Process
 		if r := named; r != nil && r.To > r.From && r.From >= s.overlaps && r.Process == s.rule.Process && r.Domain == s.rule.domain && Stem(r.Name) == s.rule.stem {
 			s.overlaps = r.To
 			s.due = append(s.due, bounds{at: r.From, opens: true, name: r.Name}, bounds{at: r.To, ends: true, typical: true, thread: r.EndThread})
