@@ -758,7 +758,10 @@ func askedText(list []stats.Asked) string {
 func coverText(s *stats.Stats) string {
 	if sh := s.Shares; sh != nil && sh.Steps > 0 && s.Selection == "" && 2*sh.Steps*sh.NS < s.SpanNS {
 		those := "they"
-		if s.Steps.Typical < s.Steps.Count {
+		switch warm := s.Steps.WarmUpNS > 0; {
+		case warm && s.Steps.Typical == s.Steps.Count-1:
+			those = "the others"
+		case s.Steps.Typical < s.Steps.Count:
 			those = "those alike"
 		}
 		return fmt.Sprintf("; %s cover %s of the time", those, human.Share(float64(sh.Steps*sh.NS)/float64(s.SpanNS)))
@@ -831,6 +834,10 @@ func stepRow(row RowFunc, st *stats.Steps) {
 	if st.Process != 0 {
 		count += " in " + processName(st.Process, st.Rank)
 	}
+	alike := st.Count
+	if st.WarmUpNS > 0 {
+		count, alike = count+fmt.Sprintf(", the first is a warm-up of %s", human.Duration(st.WarmUpNS)), alike-1
+	}
 	switch {
 	case st.Count == 0:
 		row("steps", "none: %s", st.Why)
@@ -838,7 +845,7 @@ func stepRow(row RowFunc, st *stats.Steps) {
 	case st.Typical == 0:
 		row("steps", "%s, none like another", count)
 		return
-	case st.Typical < st.Count:
+	case st.Typical < alike:
 		count += fmt.Sprintf(", %s alike", human.Count(st.Typical))
 	}
 	if st.Unrecorded > 0 {

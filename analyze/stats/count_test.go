@@ -234,3 +234,43 @@ func TestStepsThatWereNotRecorded(t *testing.T) {
 		}
 	}
 }
+
+// The first step of a training took 2 s of 2.4, in which the program loaded its operators: what bounds the other steps was never said.
+func TestFirstStepIsAWarmUp(t *testing.T) {
+	for _, c := range []struct {
+		steps, first int
+		want         int64 // Steps.WarmUpNS
+	}{{12, 100, 103_000}, {12, 1, 0}, {7, 100, 0}} { // of few steps none is usual
+		for _, marked := range []bool{true, false} {
+			b := testtrace.New(t)
+			at := int64(1_000)
+			call := func(took int64, name string, args []uint64, mods ...testtrace.Mod) {
+				b.Call(0, at, at+took, name, args, mods...)
+				at += took
+			}
+			for i := range c.steps {
+				if marked {
+					call(0, "mstxRangeStartA", testtrace.A(0x10, 0), testtrace.Text("message", "step"), func(_ *api.Func, call *format.Call) { call.Ret = uint64(i + 1) })
+				}
+				for j := range uint64(5) {
+					call(100, "aclrtLaunchKernel", testtrace.A(testtrace.Function+j, 1, testtrace.DeviceA, 0, testtrace.StreamA))
+				}
+				if i == 0 {
+					at += 1_000 * int64(c.first)
+				}
+				call(2_500, "aclrtSynchronizeStream", testtrace.A(testtrace.StreamA))
+				if marked {
+					call(0, "mstxRangeEnd", testtrace.A(uint64(i+1)))
+				}
+			}
+			s := sums(t, b.Load(), "")
+			typical := c.steps
+			if c.want > 0 {
+				typical--
+			}
+			if s.Steps.Count != c.steps || s.Steps.Typical != typical || s.Steps.WarmUpNS != c.want || slices.ContainsFunc(s.Findings, func(f stats.Finding) bool { return f.Kind == stats.OddSteps }) {
+				t.Errorf("%+v marked %t: %+v", c, marked, s.Steps)
+			}
+		}
+	}
+}

@@ -158,14 +158,16 @@ type Steps struct {
 	MaxNS   int64  `json:"max_ns"`            // longest duration
 	Why     string `json:"why,omitempty"`     // reason for no steps
 	// Unrecorded is the number of other steps: ranges mark them, and the recording left their calls out.
-	Unrecorded int        `json:"unrecorded,omitempty"`
-	Eager      int        `json:"eager,omitempty"`               // steps that run no graph, if others do
-	Kinds      []StepKind `json:"kinds,omitempty"`               // steps by the graph that they run, most first, if they differ; only in stats
-	Outside    uint64     `json:"launches_in_no_step,omitempty"` // launches of the process before, between and after whole steps, as for warm-up
-	Inside     uint64     `json:"-"`                             // launches of the process in whole steps
-	MeanNS     int64      `json:"mean_ns,omitempty"`             // mean duration of typical steps; only in stats
-	Threads    []Thread   `json:"threads,omitempty"`             // shares of mean_ns by thread: the thread that makes the steps, then most time in calls first; only in stats
-	Longest    *LongStep  `json:"longest,omitempty"`             // longest typical step, on the thread that made it; only in stats
+	Unrecorded int `json:"unrecorded,omitempty"`
+	// WarmUpNS is the duration of the first step if it takes more than twice the median: it is not typical. 0 if it does not.
+	WarmUpNS int64      `json:"warm_up_ns,omitempty"`
+	Eager    int        `json:"eager,omitempty"`               // steps that run no graph, if others do
+	Kinds    []StepKind `json:"kinds,omitempty"`               // steps by the graph that they run, most first, if they differ; only in stats
+	Outside  uint64     `json:"launches_in_no_step,omitempty"` // launches of the process before, between and after whole steps, as for warm-up
+	Inside   uint64     `json:"-"`                             // launches of the process in whole steps
+	MeanNS   int64      `json:"mean_ns,omitempty"`             // mean duration of typical steps; only in stats
+	Threads  []Thread   `json:"threads,omitempty"`             // shares of mean_ns by thread: the thread that makes the steps, then most time in calls first; only in stats
+	Longest  *LongStep  `json:"longest,omitempty"`             // longest typical step, on the thread that made it; only in stats
 }
 
 // Idle is a time without work on a stream, and the activity of the thread that ended it.
@@ -841,9 +843,12 @@ func (x *summer) step(p *step.Step) error {
 		return nil
 	}
 	x.s.Steps.Count++
-	if !p.Typical {
+	switch {
+	case p.WarmUp:
+		x.s.Steps.WarmUpNS = p.To - p.From
+	case !p.Typical:
 		x.odd.add(p)
-	} else {
+	default:
 		x.steps.Add(p.To - p.From)
 		if counts { // else memory may have been freed since the step
 			x.samples.Add(stepSample{p.Index, p.To - p.From, x.inUse, x.living.n})
@@ -902,13 +907,13 @@ func (x *summer) finish() (*Stats, error) {
 	s.Recording.Copies = w.Reader.Meta().Tracer.Copies
 	slices.SortStableFunc(s.DeviceMemory, func(a, b DeviceMemory) int { return cmp.Compare(b.PeakBytes, a.PeakBytes) })
 	x.within.End()
-	outside, inside, unrecorded := s.Steps.Outside, s.Steps.Inside, s.Steps.Unrecorded
+	was := s.Steps
 	s.Steps = SumSteps(w, s.Steps.Count, &x.steps)
-	if s.Steps.Unrecorded = unrecorded; s.Steps.Count > 0 {
+	if s.Steps.Unrecorded, s.Steps.WarmUpNS = was.Unrecorded, was.WarmUpNS; s.Steps.Count > 0 {
 		if x.latest.step < s.Steps.All() || s.Selection != "" {
 			x.latest.n = 0 // the latest step is whole
 		}
-		s.Steps.Outside, s.Steps.Inside = outside+x.latest.n, inside-x.latest.n
+		s.Steps.Outside, s.Steps.Inside = was.Outside+x.latest.n, was.Inside-x.latest.n
 	}
 	if x.kinds.graphs > 0 {
 		s.Steps.Eager = s.Steps.Count - x.kinds.graphs

@@ -138,6 +138,40 @@ func (l *Learner) Rule() *Rule {
 	return l.best
 }
 
+// fewestWarm is the least number of steps of which the first one may be a warm-up, one that takes longer than warmFactor medians.
+const (
+	fewestWarm = 8
+	warmFactor = 2
+)
+
+// warm returns the longest duration of a first step that is no warm-up, 0 if too few steps are known.
+func (l *Learner) warm(r *Rule) int64 {
+	var took []int64
+	switch r.Source {
+	case Marked:
+		for _, g := range l.all {
+			if g.process == r.Process && g.domain == r.domain && g.name == r.stem {
+				for _, m := range g.ranges {
+					took = append(took, m.to-m.from)
+				}
+			}
+		}
+	case Found:
+		s := newStepper(r)
+		s.all(l.ops)
+		for p := s.pass(math.MaxInt64); p != nil; p = s.pass(math.MaxInt64) {
+			if p.Typical {
+				took = append(took, p.To-p.From)
+			}
+		}
+	}
+	if len(took) < fewestWarm {
+		return 0
+	}
+	slices.Sort(took)
+	return warmFactor * took[len(took)/2]
+}
+
 // judge determines a rule from the ops so far, drops them, and returns false if there is none.
 func (l *Learner) judge() bool {
 	rule := l.found()
@@ -146,6 +180,8 @@ func (l *Learner) judge() bool {
 	}
 	if l.tries++; l.tries > 1 {
 		rule.early = math.MaxInt64 // these ops are not at the beginning of the trace
+	} else {
+		rule.warm = l.warm(rule)
 	}
 	l.best, l.ops = rule, l.ops[:0]
 	return rule.Source != None

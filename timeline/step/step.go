@@ -38,6 +38,8 @@ type Step struct {
 	Thread   uint32 // that makes the call at which the step ends
 	// Typical means that the step is similar to most steps. Warm-up steps and steps with an evaluation do more.
 	Typical bool
+	// WarmUp means that the step is the first one and takes more than twice the median: programs load and allocate there. It is not typical.
+	WarmUp bool
 	// Open means that the trace ends before the step does: To is the end of the trace.
 	Open bool
 	// Unrecorded means that a range marks the step, and that no task and no wait of its process begins there. Package timeline leaves it so if the trace
@@ -66,6 +68,7 @@ type Rule struct {
 	where  place
 	like   likeness
 	early  int64    // begin of a step before the first cut, math.MaxInt64 for none
+	warm   int64    // a first step that takes longer is a warm-up, 0 if too few steps are known
 	whole  *stepper // that has seen the whole trace, nil if the Learner has not
 }
 

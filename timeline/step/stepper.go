@@ -118,6 +118,8 @@ func (s *stepper) pass(now int64) *Step {
 		if ended {
 			s.told = s.step
 			s.told.To, s.told.Thread, s.told.Typical, s.told.Open = b.at, b.thread, b.typical, b.open
+			s.told.WarmUp = s.index == 0 && s.rule.warm > 0 && b.at-s.step.From > s.rule.warm
+			s.told.Typical = s.told.Typical && !s.told.WarmUp
 			s.told.Unrecorded = s.rule.Source == Marked && !s.works
 			s.until = b.at
 			s.index++
