@@ -29,10 +29,8 @@ type Result struct {
 	Sealed     []string          // with a Ring: the traces, in the order in which they were sealed
 	Calls      uint64            // in the trace
 	Failed     uint64            // of Calls
-	NoMemory   uint64            // of Failed: allocations
 	Unfinished uint64            // of Calls
 	Lost       uint64            // calls that the rings had no room for
-	Nested     uint64            // of Lost: calls inside other calls, as from signal handlers
 	Unwritten  uint64            // calls that could not be written to the file
 	Refused    int               // threads that could not be recorded
 	Ringless   Ringless          // about Refused
@@ -42,11 +40,19 @@ type Result struct {
 	Unhooked   []format.Unhooked // processes and libraries whose calls are missing
 	NoShim     []format.Unhooked // processes that can't have loaded the shim
 	Partial
+	Apart
 	Kernels  KernelResult
 	Salvaged []string // traces that were made of what killed recorders had left
 	Left     []Left   // rings that are in no trace yet, of this recording or of earlier ones
 	// Incomplete is the error that ended the recording before the program ended, nil for none.
 	Incomplete error
+}
+
+// Apart has calls that are told apart from others.
+type Apart struct {
+	Marks    uint64 // of Result.Calls: marks of operators
+	NoMemory uint64 // of Result.Failed: allocations
+	Nested   uint64 // of Result.Lost: calls inside other calls, as from signal handlers
 }
 
 // Partial says where the trace lacks a part that it was to have.
@@ -145,7 +151,7 @@ func (r *recorder) finish(res *Result) {
 	res.File.Full, res.Missed = r.file.full, r.steps.missed()
 	res.Died = slices.DeleteFunc(b.Processes.Died, func(d Died) bool { return d.PID == r.target.root })
 	n := &b.Count
-	res.Calls, res.Failed, res.NoMemory, res.Unfinished, res.Cut, res.Lost, res.Nested, res.Ringless.Calls, res.Processes = n.Calls, n.Failed, n.NoMemory, n.Unfinished, n.Cut, n.Lost, n.Nested, n.NoRing, b.Processes.Len()
+	res.Calls, res.Marks, res.Failed, res.NoMemory, res.Unfinished, res.Cut, res.Lost, res.Nested, res.Ringless.Calls, res.Processes = n.Calls, n.Marks, n.Failed, n.NoMemory, n.Unfinished, n.Cut, n.Lost, n.Nested, n.NoRing, b.Processes.Len()
 	if r.flight == nil {
 		res.Calls = b.Writer().Calls() - res.Unwritten
 	}

@@ -14,7 +14,7 @@ type Summary struct {
 	Bytes      int64             `json:"bytes"`                // size of the trace
 	BlobFile   string            `json:"blob_file,omitempty"`  // file of --blobs
 	BlobBytes  int64             `json:"blob_bytes,omitempty"` // size of the --blobs file
-	Calls      uint64            `json:"calls"`                // number of recorded calls
+	Calls      uint64            `json:"calls"`                // number of recorded calls, without marks of operators
 	Failed     uint64            `json:"failed"`               // calls that returned an error
 	Unfinished uint64            `json:"unfinished"`           // calls that had not returned at the end
 	Cut        uint64            `json:"cut,omitempty"`        // of them, calls during which the recording ended
@@ -45,7 +45,7 @@ func (res *Result) Summary() *Summary {
 	r := &Summary{
 		Stopped: res.Stop,
 		Output:  res.Output, NoFile: res.File.Missing, OlderKept: res.File.OlderKept, Moved: append([]string{}, res.File.Moved...), Sealed: res.Sealed, Bytes: res.File.Bytes, BlobFile: res.File.BlobFile, BlobBytes: res.File.BlobBytes,
-		Calls: res.Calls, Failed: res.Failed, Unfinished: res.Unfinished, Cut: res.Cut, Lost: res.Lost, Unwritten: res.Unwritten, Threads: res.Refused, Processes: res.Processes, Asleep: res.Asleep,
+		Calls: res.Calls - res.Marks, Failed: res.Failed, Unfinished: res.Unfinished, Cut: res.Cut, Lost: res.Lost, Unwritten: res.Unwritten, Threads: res.Refused, Processes: res.Processes, Asleep: res.Asleep,
 		Unseen: append([]format.Unhooked{}, res.Unhooked...), Full: res.File.Full, ExitCode: res.ExitCode, Signal: res.Signal, NotComputed: res.Kernels.NotComputed,
 	}
 	for _, f := range res.Ranks {

@@ -63,7 +63,7 @@ func command(path string, s *stats.Stats, f *stats.Finding) string {
 		return on("blame")
 	case stats.LostCalls:
 		return on("info")
-	case stats.Relaunched, stats.HiddenWaits, stats.NoEnd:
+	case stats.Relaunched, stats.HiddenWaits, stats.NoEnd, stats.UnusedGraphs:
 		return on("cat", "--call", number(*f.Call))
 	case stats.Grows:
 		return on("stats", "--memory")
@@ -246,8 +246,8 @@ func findingText(s *stats.Stats, f *stats.Finding) string {
 		return text
 	case stats.FailedCalls:
 		return fmt.Sprintf("%s failed; the first is call %d, %s: %s (%d)", human.Plural(f.Count, "call"), *f.Call, f.Func, f.Name, f.Code)
-	case stats.Outlived:
-		return fmt.Sprintf("%s failed, and the program went on: the first is call %d, %s of %s: %s (%d)", human.Plural(f.Count, "allocation"), *f.Call, f.Func, human.Bytes(f.Bytes), f.Name, f.Code)
+	case stats.Outlived, stats.UnusedGraphs:
+		return wentOnText(f)
 	case stats.Unfinished:
 		return fmt.Sprintf("%s never returned; the first is call %d, %s", human.Plural(f.Count, "call"), *f.Call, f.Func)
 	case stats.NoEnd:
@@ -406,6 +406,14 @@ func habitText(f *stats.Finding) string {
 		return fmt.Sprintf("a graph is captured %s, %s; %s: capture once, and run or update the graph in each step", count, each, at)
 	}
 	return fmt.Sprintf("device memory is allocated %s, %s; %s: allocate once, or let the framework's cache grow to its size first", count, each, at)
+}
+
+// wentOnText says what did not stop the program.
+func wentOnText(f *stats.Finding) string {
+	if f.Kind == stats.UnusedGraphs {
+		return fmt.Sprintf("no graph ran in the %s after %s, of which call %d, %s, ended the first: the program runs eagerly", human.Plural(f.Of, "step"), human.Plural(f.Count, "capture"), *f.Call, f.Func)
+	}
+	return fmt.Sprintf("%s failed, and the program went on: the first is call %d, %s of %s: %s (%d)", human.Plural(f.Count, "allocation"), *f.Call, f.Func, human.Bytes(f.Bytes), f.Name, f.Code)
 }
 
 // operatorHabitText says how often an operator runs in a step.

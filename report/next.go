@@ -13,14 +13,17 @@ func acltrace(words ...string) string {
 	return shell.Command(append([]string{"acltrace"}, words...)...)
 }
 
-// FirstLook returns the command for the first look at a recording: blame if calls failed, or if the program ended by an error. A program that ends well
-// has outlived failed allocations, of which there are noMemory. The exit code is 128 and the signal if one killed it, as in a shell.
+// FirstLook returns the command for the first look at a recording: blame if calls failed, or if a signal killed the program. An error of the program's
+// own is none of the runtime's, and a program that ends well has outlived failed allocations, of which there are noMemory.
 func FirstLook(failed, noMemory uint64, exitCode int) string {
-	if failed > noMemory || exitCode != 0 && !format.AsksToEnd(exitCode-128) {
+	if failed > noMemory || failed > 0 && exitCode != 0 || exitCode > 128 && InError(exitCode) {
 		return "blame"
 	}
 	return "stats"
 }
+
+// InError reports whether a program with an exit code ended by an error. The code is 128 and the signal if one killed it, as in a shell.
+func InError(exitCode int) bool { return exitCode != 0 && !format.AsksToEnd(exitCode-128) }
 
 // NextText writes the command to type next, after an empty line.
 func NextText(w io.Writer, words ...string) { nextText(w, shell.Command(words...)) }

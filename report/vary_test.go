@@ -38,7 +38,7 @@ func written(write func(io.Writer) error) string {
 var (
 	graphKinds = []any{graphs.KeptArguments, graphs.MisfitUpdate, graphs.EarlyUpdate, graphs.LateUpdate, graphs.UnorderedInput, graphs.MissingRecord, graphs.ExtraRecord, graphs.FreedMemory,
 		graphs.RefusedCall, graphs.UnjoinedStream, graphs.CapturedStreams}
-	statsKinds = []stats.FindingKind{stats.Killed, stats.FailedCalls, stats.Outlived, stats.Unfinished, stats.NoEnd, stats.LostCalls, stats.Relaunched, stats.Grows, stats.PilesUp, stats.SlowSteps, stats.OddSteps,
+	statsKinds = []stats.FindingKind{stats.Killed, stats.FailedCalls, stats.Outlived, stats.UnusedGraphs, stats.Unfinished, stats.NoEnd, stats.LostCalls, stats.Relaunched, stats.Grows, stats.PilesUp, stats.SlowSteps, stats.OddSteps,
 		stats.EagerSteps, stats.Waits, stats.Launches, stats.Copies, stats.OtherCalls, stats.Blocked, stats.OwnTime, stats.SyncReads, stats.PageableCopies, stats.Synchronizes, stats.EmptiesCache,
 		stats.Allocates, stats.Recaptures, stats.FrequentOperator, stats.IdleDevice, stats.ShortTasks, stats.HiddenWaits, stats.Stalls, stats.Recorder, stats.OddRank, stats.LateRank}
 )

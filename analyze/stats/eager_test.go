@@ -28,6 +28,7 @@ func TestStepsOutsideOfCapturedSizes(t *testing.T) {
 		{"before the first graph runs", func(step int) bool { return step < 20 }, []uint64{0, 1, 0, 2}, 0, 0},
 		{"also before the first graph runs", func(step int) bool { return step < 8 || step%4 != 0 }, []uint64{0, 1, 0, 2}, 24, 32},
 		{"in a third of the steps", func(step int) bool { return step%3 == 2 }, []uint64{0, 1, 0, 2}, 0, 0},
+		{"in every step", func(int) bool { return true }, []uint64{0, 1, 0, 2}, 0, 0},
 		{"in no step", func(int) bool { return false }, nil, 0, 0},
 	} {
 		s := testtrace.NewSequence(t)
@@ -61,6 +62,10 @@ func TestStepsOutsideOfCapturedSizes(t *testing.T) {
 		n, of := uint64(0), uint64(0)
 		if i := slices.IndexFunc(got.Findings, func(f stats.Finding) bool { return f.Kind == stats.EagerSteps }); i >= 0 {
 			n, of = got.Findings[i].Count, got.Findings[i].Of
+		}
+		unused := slices.ContainsFunc(got.Findings, func(f stats.Finding) bool { return f.Kind == stats.UnusedGraphs && f.Count == 1 && f.Of == steps })
+		if unused != (c.name == "in every step") {
+			t.Errorf("%s: unused %t", c.name, unused)
 		}
 		if n != c.want || of != c.of || got.Steps.Count != steps {
 			t.Errorf("%s: %d eager steps of %d, of %d in all, want %d of %d", c.name, n, of, got.Steps.Count, c.want, c.of)

@@ -40,6 +40,9 @@ const (
 	SlowUpdate      = FindingKind(graphs.SlowUpdate)
 	CapturedStreams = FindingKind(graphs.CapturedStreams)
 
+	// UnusedGraphs: Count captures, of which no graph runs in the Of steps that follow; Call is the first one, of Func.
+	UnusedGraphs FindingKind = "unused_graphs"
+
 	SlowSteps      FindingKind = "slow_steps"             // Count steps took over twice the median; Step is the longest: see Steps.Longest
 	OddSteps       FindingKind = "odd_steps"              // Count steps do more than most and took NS; Step is the longest, of EachNS
 	EagerSteps     FindingKind = "eager_steps"            // Count of Of steps since the first run of a graph run none, but launch the kernels of steps that do. They take NS, the others EachNS; Step is the longest
@@ -76,10 +79,10 @@ func (p Part) String() string { return string(p.kind()) }
 // A Finding is a likely reason for lost time or a wrong result, and where to look. Its Kind says which fields it has.
 type Finding struct {
 	// Kind is killed, failed_calls, outlived_allocations, unfinished, no_end, lost_calls, relaunched, memory_grows, objects_grow, kept_arguments, misfit_update, early_update, late_update, unordered_input, missing_record,
-	// extra_record, freed_memory, refused_call, unjoined_stream, slow_update, captured_streams, slow_steps, odd_steps, eager_steps, waiting, launching, copying, other_calls, blocked, own_time,
+	// extra_record, freed_memory, refused_call, unjoined_stream, slow_update, captured_streams, unused_graphs, slow_steps, odd_steps, eager_steps, waiting, launching, copying, other_calls, blocked, own_time,
 	// stalls, synchronous_reads, pageable_copies, explicit_synchronizing, emptied_cache, step_allocations, step_captures, frequent_operator, idle, short_tasks, hidden_waits, recording, odd_rank or late_rank.
 	Kind    FindingKind     `json:"kind"`
-	CostNS  int64           `json:"cost_ns"`            // in the whole trace, 0 for the kinds up to captured_streams
+	CostNS  int64           `json:"cost_ns"`            // in the whole trace, 0 for the kinds up to unused_graphs
 	Share   float64         `json:"share,omitempty"`    // part of the time: shares of a step, or of a device's time
 	Count   uint64          `json:"count,omitempty"`    // calls, steps, launches or collectives
 	Of      uint64          `json:"of,omitempty"`       // all collectives of the rank, or all typical steps
@@ -122,6 +125,7 @@ func (x *summer) findings() []Finding {
 	}
 	out = append(out, x.memoryFindings()...)
 	out = append(out, x.graphFindings()...)
+	out = append(out, x.eager.unused.findings()...)
 	if f := x.firsts.outlived; f != nil {
 		out = append(out, Finding{Kind: Outlived, Count: x.firsts.survived, Call: &f.call, Func: f.fn, Code: f.code, Name: x.w.Model.ErrorName(f.code), Bytes: f.bytes})
 	}

@@ -124,6 +124,8 @@ type eagerSteps struct {
 	found tally
 	index int // of the longest in found
 	most  int64
+
+	unused unusedGraphs
 }
 
 // stepWork is the sum of the kernels in a step.
@@ -194,6 +196,37 @@ func (x *eagerSteps) compare(index int, w stepWork, ns int64) {
 			x.most, x.index = ns, index
 		}
 	}
+}
+
+// unusedGraphs finds programs that capture graphs and run none of them.
+type unusedGraphs struct {
+	n     uint64 // captures
+	first firstCall
+	ran   bool
+	steps uint64 // that have ended since the latest capture
+}
+
+// call takes a successful call of the process with the steps.
+func (x *unusedGraphs) call(h *timeline.HostCall) {
+	switch {
+	case h.Fn.Task == api.GraphRun:
+		x.ran = true
+	case captures(h.Fn):
+		if x.n++; x.n == 1 {
+			x.first = firstCall{call: h.Index, fn: h.Name}
+		}
+		x.steps = 0
+	}
+}
+
+// fewestUnused is the number of steps without a run after which graphs are unused.
+const fewestUnused = 8
+
+func (x *unusedGraphs) findings() []Finding {
+	if x.ran || x.n == 0 || x.steps < fewestUnused {
+		return nil
+	}
+	return []Finding{{Kind: UnusedGraphs, Count: x.n, Of: x.steps, Call: &x.first.call, Func: x.first.fn}}
 }
 
 // eagerFindings returns the steps that launch the kernels of a graph one by one. Prompts may have the kernels of other steps, so these are at least

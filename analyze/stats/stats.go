@@ -573,6 +573,9 @@ func (x *summer) call(h *timeline.HostCall, k *timeline.Task) error {
 		x.startUp.call(x.w, h, k)
 	}
 	x.habits.call(x.w, h, k)
+	if h.Fn != nil && !h.Failed() && x.w.Process(h.Thread) == x.habits.process {
+		x.eager.unused.call(h)
+	}
 	x.operators.launched(x.w, h, k)
 	x.living.call(h)
 	if !x.w.Selected() {
@@ -838,6 +841,7 @@ func (x *summer) step(p *step.Step) error {
 	}
 	whole = whole && !p.Open && !p.Unrecorded
 	x.eager.stepped(p, whole)
+	x.eager.unused.steps++
 	x.kinds.stepped(p, whole)
 	if !whole {
 		return nil

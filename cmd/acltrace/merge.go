@@ -197,10 +197,14 @@ func (g *merging) ranks() error {
 	}
 	code := 0 // of the first rank that ended by an error: a rank that failed seldom ends well
 	for _, r := range g.readers {
-		if c := r.Meta().ExitCode; report.FirstLook(0, 0, code) != "blame" {
+		if c := r.Meta().ExitCode; !report.InError(code) {
 			code = c
 		}
 	}
-	g.next("acltrace", report.FirstLook(0, 0, code), g.out)
+	look := "stats"
+	if report.InError(code) {
+		look = "blame"
+	}
+	g.next("acltrace", look, g.out)
 	return nil
 }

@@ -170,7 +170,7 @@ func newPage(t *Trace, m *api.Model, o *Options) (*page, *stats.Stats, error) {
 		}
 		p.Findings = append(p.Findings, found)
 	}
-	if meta := t.Reader.Meta(); slices.ContainsFunc(s.Findings, failure) || report.FirstLook(0, 0, meta.ExitCode) == "blame" {
+	if meta := t.Reader.Meta(); slices.ContainsFunc(s.Findings, failure) || report.InError(meta.ExitCode) {
 		rep, err := blame.Blame(t.Reader, m, nil)
 		if err != nil && !errors.Is(err, blame.ErrNothingFailed) {
 			return nil, nil, err

@@ -50,6 +50,7 @@ type Hooks struct {
 // Counts are a recording's numbers of calls.
 type Counts struct {
 	Calls      uint64 // written
+	Marks      uint64 // of Calls: marks of operators
 	Failed     uint64
 	NoMemory   uint64 // of Failed: allocations
 	Unfinished uint64

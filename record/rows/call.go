@@ -38,6 +38,9 @@ func (b *Builder) Call(c *probe.Call) error {
 		b.follow(r, timed)
 	}
 	b.Count.Calls++
+	if r.fn != nil && r.fn.EntryMark() {
+		b.Count.Marks++
+	}
 	t.next = max(t.next, c.Seq+1) // an enclosing call has a lower number and comes later
 	t.latest, t.stands = r.fn, c.Unfinished() && !c.NoEnd
 	if timed {

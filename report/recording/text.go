@@ -196,12 +196,16 @@ func summary(w io.Writer, o *record.Options, res *record.Result) {
 	for _, f := range res.Ranks {
 		report.Printf(w, "acltrace: rank %d: %s: %s, %s\n", f.Rank, f.Output, human.Plural(f.Calls, "call"), human.Bytes(f.Bytes))
 	}
-	s := fmt.Sprintf("acltrace: %s: %s", res.Output, human.Plural(res.Calls, "call"))
+	calls := human.Plural(res.Calls-res.Marks, "call")
+	if res.Marks > 0 {
+		calls += fmt.Sprintf(" and %s of operators", human.Plural(res.Marks, "mark"))
+	}
+	s := fmt.Sprintf("acltrace: %s: %s", res.Output, calls)
 	switch {
 	case len(res.Sealed) > 0:
-		s = fmt.Sprintf("acltrace: %s seen", human.Plural(res.Calls, "call"))
+		s = fmt.Sprintf("acltrace: %s seen", calls)
 	case len(res.Ranks) > 0:
-		s = fmt.Sprintf("acltrace: %s: %s", human.Plural(len(res.Ranks), "rank"), human.Plural(res.Calls, "call"))
+		s = fmt.Sprintf("acltrace: %s: %s", human.Plural(len(res.Ranks), "rank"), calls)
 	}
 	if res.Failed > 0 {
 		s += ", " + human.Count(res.Failed) + " failed"
