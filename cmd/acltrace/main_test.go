@@ -121,6 +121,8 @@ func TestExitCodesOfFailures(t *testing.T) {
 		{exitFailed, []string{"top", "--once", nothing}},
 		{exitFailed, []string{"diff", nothing, nothing}},
 		{exitFailed, []string{"export", "pprof", nothing}},
+		{exitUsage, []string{"export", "perfetto", nothing, "--max-size", "1K", "-o", out}},
+		{exitUsage, []string{"export", "perfetto", nothing, "--max-size", "1M", "-o", "-"}},
 		{exitFailed, []string{"import", "msprof", nothing, "-o", out}},
 		{exitFailed, []string{"blame", nothing}},
 		{exitFailed, []string{"where", "--map", nothing}},

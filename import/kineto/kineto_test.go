@@ -65,6 +65,7 @@ func torch(t *testing.T, off int64) string {
 	const base = testtrace.StartWall - 5*second
 	events := append(operators(off, base), `{"ph":"M","name":"thread_name","pid":4001,"tid":4099,"args":{"name":"thread 4099 (pt_autograd_0)"}}`,
 		event("PyTorch Profiler (0)", "Trace", `"Spans"`, 1, second, 5_000_000, base), event("cudaLaunchKernel", "cuda_runtime", "4001", 4001, second, 5, base),
+		`{"ph":"i","name":"odd","pid":4001,"tid":1,"ts":1,"args":[7]}`, `{"ph":"i","name":"odd","pid":4001,"tid":1,"ts":1,"args":"none"}`,
 		`{"ph":"i","s":"g","name":"Iteration Start","pid":"Traces","tid":"Trace","ts":1}`)
 	return file(t, fmt.Sprintf(`{"schemaVersion":1,"deviceProperties":[],"traceEvents":[%s],"baseTimeNanoseconds":%d}`, strings.Join(events, ",\n"), base))
 }
