@@ -268,7 +268,9 @@ func (p *Process) Ranked(m *Meta) bool {
 func (p *Process) Crashed() bool { return p.Killed && !AsksToEnd(p.Signal) }
 
 // EndedWell reports whether the process is known to have ended with exit code 0.
-func (p *Process) EndedWell() bool { return p.End > 0 && !p.Killed && !p.ExitUnknown && p.ExitCode == 0 }
+func (p *Process) EndedWell() bool {
+	return p.End > 0 && !p.Killed && !p.ExitUnknown && p.ExitCode == 0
+}
 
 // AsksToEnd reports whether a signal asks a program to end, as Ctrl-C does. A program that it ends has not failed.
 func AsksToEnd(signal int) bool {
