@@ -27,14 +27,17 @@ func Groups(w io.Writer, by string, s *stats.Stats, o *TextOptions) error {
 		}
 		return layout(human.Moment(g.StartNS) + "\t" + human.Duration(g.SpanNS) + "\t")
 	}
-	Printf(t, "%scalls\tfailed\tlaunches\tin graphs\tcopies\tbytes\tin calls\twaiting\ton the device\tprocess\t  %s\n", span(nil), by)
+	Printf(t, "%scalls\tfailed\tlaunches\tin graphs\tcopies\tbytes\tin calls\twaiting\ton the device\tprocess\trank\t  %s\n", span(nil), by)
 	for _, g := range s.Groups {
-		process, device, inside, name := "-", "-", "-", g.Name
+		process, rank, device, inside, name := "-", "-", "-", "-", g.Name
 		if g.InGraphs != 0 {
 			inside = human.Count(g.InGraphs)
 		}
 		if g.Process != 0 {
 			process = strconv.Itoa(g.Process)
+		}
+		if g.Rank != nil {
+			rank = strconv.Itoa(*g.Rank)
 		}
 		if g.DeviceNS != 0 {
 			device = human.Duration(g.DeviceNS)
@@ -49,8 +52,8 @@ func Groups(w io.Writer, by string, s *stats.Stats, o *TextOptions) error {
 			name = strings.TrimSpace(name + " " + g.Shapes)
 		}
 		name = streamCell(name, g.Object)
-		Printf(t, "%s%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t  %s\n", span(&g), human.Count(g.Calls), badCount(g.Failed), human.Count(g.Launches), inside, human.Count(g.Copies), human.Bytes(g.Bytes), human.Duration(g.HostNS), human.Duration(g.WaitedNS),
-			device, process, name)
+		Printf(t, "%s%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t  %s\n", span(&g), human.Count(g.Calls), badCount(g.Failed), human.Count(g.Launches), inside, human.Count(g.Copies), human.Bytes(g.Bytes), human.Duration(g.HostNS), human.Duration(g.WaitedNS),
+			device, process, rank, name)
 	}
 	if err := t.Flush(); err != nil || by != "shape" {
 		return err
@@ -82,7 +85,7 @@ type GroupWriter struct {
 func NewGroupWriter(w io.Writer, by string, asCSV bool) (g *GroupWriter, err error) {
 	if asCSV {
 		g = &GroupWriter{csv: csv.NewWriter(w)}
-		return g, g.csv.Write([]string{"name", "process", "calls", "failed", "launches", "copies", "bytes", "host_ns", "waited_ns", "span_ns", "device_ns", "start_ns", "in_graphs", "shapes"})
+		return g, g.csv.Write([]string{"name", "process", "calls", "failed", "launches", "copies", "bytes", "host_ns", "waited_ns", "span_ns", "device_ns", "start_ns", "in_graphs", "shapes", "rank"})
 	}
 	g = &GroupWriter{}
 	g.json, err = newListWriter(w, fmt.Sprintf("{\n  \"by\": %q,\n  \"groups\": [", by))
@@ -93,8 +96,12 @@ func (w *GroupWriter) Group(g *stats.Group) error {
 	if w.csv == nil {
 		return w.json.item(g)
 	}
+	rank := ""
+	if g.Rank != nil {
+		rank = strconv.Itoa(*g.Rank)
+	}
 	return w.csv.Write([]string{Escape(g.Name), strconv.Itoa(g.Process), number(g.Calls), number(g.Failed), number(g.Launches), number(g.Copies), number(g.Bytes),
-		strconv.FormatInt(g.HostNS, 10), strconv.FormatInt(g.WaitedNS, 10), strconv.FormatInt(g.SpanNS, 10), strconv.FormatInt(g.DeviceNS, 10), strconv.FormatInt(g.StartNS, 10), number(g.InGraphs), Escape(g.Shapes)})
+		strconv.FormatInt(g.HostNS, 10), strconv.FormatInt(g.WaitedNS, 10), strconv.FormatInt(g.SpanNS, 10), strconv.FormatInt(g.DeviceNS, 10), strconv.FormatInt(g.StartNS, 10), number(g.InGraphs), Escape(g.Shapes), rank})
 }
 
 // groupsJSON follows the groups.

@@ -270,7 +270,7 @@ func streamText(t *table, s *stats.Stats) {
 		Printf(t, "\ntasks\tlaunches\tcopies\tidle at least\tbusy at most\thost waited\tbound by\tprocess\t  stream\n")
 		for _, l := range foldedStreams(s.Streams) {
 			Printf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t  %s\n", human.Count(l.Tasks), human.Count(l.Launches), human.Count(l.Copies), human.Duration(l.IdleAtLeastNS), human.Duration(l.BusyAtMostNS),
-				human.Duration(l.WaitedNS), cmp.Or(l.Bound, "-"), processCell(s, l.Process), streamCell(l.Stream, l.Object))
+				human.Duration(l.WaitedNS), cmp.Or(l.Bound, "-"), processCell(s, l.Process, l.Rank), streamCell(l.Stream, l.Object))
 		}
 	}
 	if len(s.Idle) > 0 {
@@ -285,7 +285,7 @@ func streamText(t *table, s *stats.Stats) {
 					call = fmt.Sprintf("%s (call %d, %s)", d.Func, *d.Call, human.Duration(d.InCallNS))
 				}
 			}
-			Printf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t  %s; %s\n", human.Duration(d.NS), human.Moment(d.Time), step, human.Duration(d.InCallsNS), human.Duration(d.RecordingNS), processCell(s, d.Process), d.Stream, call, d.Next)
+			Printf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t  %s; %s\n", human.Duration(d.NS), human.Moment(d.Time), step, human.Duration(d.InCallsNS), human.Duration(d.RecordingNS), processCell(s, d.Process, d.Rank), d.Stream, call, d.Next)
 		}
 	}
 }
@@ -306,7 +306,7 @@ func foldedStreams(list []stats.Lane) []stats.Lane {
 		p := place{l.Process, l.Device}
 		if count[p]++; count[p] == 1 {
 			at[p] = len(others)
-			others = append(others, stats.Lane{Process: l.Process, Device: l.Device})
+			others = append(others, stats.Lane{Process: l.Process, Rank: l.Rank, Device: l.Device})
 		}
 		o := &others[at[p]]
 		o.Tasks, o.Launches, o.Copies = o.Tasks+l.Tasks, o.Launches+l.Launches, o.Copies+l.Copies
@@ -323,9 +323,12 @@ func foldedStreams(list []stats.Lane) []stats.Lane {
 }
 
 // processCell names a process, if the streams belong to several.
-func processCell(s *stats.Stats, process int) string {
+func processCell(s *stats.Stats, process int, rank *int) string {
 	if !slices.ContainsFunc(s.Streams, func(l stats.Lane) bool { return l.Process != s.Streams[0].Process }) {
 		return "-"
+	}
+	if rank != nil {
+		return fmt.Sprintf("%d, rank %d", process, *rank)
 	}
 	return fmt.Sprint(process)
 }

@@ -619,3 +619,26 @@ func TestOneStep(t *testing.T) {
 		}
 	}
 }
+
+// Steps are of one process: calls and tasks of another process had a step, and after the last one a step that the trace does not have.
+func TestOtherProcessesHaveNoSteps(t *testing.T) {
+	tl := testtrace.Job(t)
+	if n, of := len(tl.Steps().List), tl.Steps().Rule.Process; n != testtrace.JobSteps || of != 0 {
+		t.Fatalf("%d steps of process %d", n, of)
+	}
+	own, during := 0, 0
+	walk(t, tl, nil, &timeline.Visitor{Call: func(h *timeline.HostCall, k *timeline.Task) error {
+		switch other := tl.Reader.ProcessOf(h.Thread) != 0; {
+		case other && (h.Step >= 0 || k != nil && k.Step >= 0), !other && h.Step != h.During, k != nil && k.Step != h.Step:
+			t.Errorf("call %d of thread %d in step %d, during step %d", h.Index, h.Thread, h.Step, h.During)
+		case other && h.During >= 0:
+			during++
+		case h.Step >= 0:
+			own++
+		}
+		return nil
+	}})
+	if own < 4*testtrace.JobSteps || during < 2*testtrace.JobSteps {
+		t.Errorf("%d calls in steps, %d of another process during steps", own, during)
+	}
+}

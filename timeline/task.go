@@ -79,7 +79,8 @@ type HostCall struct {
 	Blocked int64
 	Ret     uint64
 	Task    int // Task.Index of its task on a lane, -1 for none
-	Step    int // Step.Index of the step in which it began, -1 for none
+	Step    int // Step.Index of the step in which it began, -1 for none, and for a process that does not make the steps: see Walk.StepRule
+	During  int // Step.Index of the step during which it began, for a call of any process, -1 for none
 	// Retries is the failed launch just before on this thread that this call repeats with success, NoCall for none. RetriedCode is the error of the
 	// failed launch.
 	Retries     uint64

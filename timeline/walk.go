@@ -179,7 +179,7 @@ func (w *Walk) call(c *format.Call) error {
 	w.now.event = e
 	h := &w.now.host
 	*h = HostCall{Index: c.Index, Fn: e.Fn, Name: w.name(c.Func), Thread: c.Thread, Start: c.Start, End: c.End, Ret: c.Ret, Flags: c.Flags, Kernel: w.names.kernels.of(e.Kernel),
-		Task: -1, Waits: -1, Step: -1, Retries: NoCall, Raw: c}
+		Task: -1, Waits: -1, Step: -1, During: -1, Retries: NoCall, Raw: c}
 	if !h.Profiled() {
 		w.recording(h, c)
 	}
@@ -221,7 +221,9 @@ func (w *Walk) call(c *format.Call) error {
 		if err := w.passSteps(c.Start); err != nil {
 			return err
 		}
-		h.Step = w.steps.At()
+		if h.During = w.steps.At(); process == w.steps.Rule().Process {
+			h.Step = h.During
+		}
 		if task != nil {
 			task.Step = h.Step
 		}

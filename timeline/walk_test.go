@@ -47,7 +47,7 @@ func TestWalkReportsEachTaskOnce(t *testing.T) {
 						if c.Raw == nil || c.Raw.Index != c.Index {
 							t.Errorf("call %d comes with %+v", h.Index, c.Raw)
 						}
-						c.Raw, c.Step = nil, -1
+						c.Raw, c.Step, c.During = nil, -1, -1
 						calls = append(calls, c)
 						return nil
 					},

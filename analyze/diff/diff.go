@@ -224,7 +224,7 @@ func newRun(r *format.Reader, m *api.Model, o *Options, both common) (*run, erro
 			x.Calls++
 			first, end = min(first, h.Start), max(end, w.CallEnd(h))
 			host := float64(h.End - h.Start)
-			x.add(diffKey{"function", h.Name}, h.Step, host, 0, false)
+			x.add(diffKey{"function", h.Name}, h.During, host, 0, false)
 			if k == nil {
 				return nil
 			}
@@ -232,15 +232,15 @@ func newRun(r *format.Reader, m *api.Model, o *Options, both common) (*run, erro
 			// Measured times are known with the call.
 			switch k.Kind {
 			case api.Kernel:
-				x.add(diffKey{"kernel", k.Name}, h.Step, host, float64(k.To-k.From), k.Measured)
+				x.add(diffKey{"kernel", k.Name}, h.During, host, float64(k.To-k.From), k.Measured)
 			case api.GraphRun:
-				x.add(diffKey{"graph", stats.RoleOf(k)}, h.Step, host, float64(k.To-k.From), k.Measured)
+				x.add(diffKey{"graph", stats.RoleOf(k)}, h.During, host, float64(k.To-k.From), k.Measured)
 				for _, in := range k.Content.Inside() {
-					x.addInside(diffKey{inGraphs, in.Name}, h.Step, in.Count)
+					x.addInside(diffKey{inGraphs, in.Name}, h.During, in.Count)
 				}
 			case api.Copy:
 				key := diffKey{"copy", k.Direction()}
-				x.add(key, h.Step, host, float64(k.To-k.From), k.Measured)
+				x.add(key, h.During, host, float64(k.To-k.From), k.Measured)
 				x.series[key].bytes += k.Bytes
 			}
 			return nil

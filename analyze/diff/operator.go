@@ -94,7 +94,7 @@ func (x *operators) part(p *operator.Part) error {
 func (x *operators) task(h *timeline.HostCall, k *timeline.Task) {
 	for _, in := range k.Content.Operators() {
 		if in.Name != "" {
-			x.add(in.Name, h.Step, &OperatorUse{Launches: float64(in.Count), InGraphs: float64(in.Count)})
+			x.add(in.Name, h.During, &OperatorUse{Launches: float64(in.Count), InGraphs: float64(in.Count)})
 			x.of(in.Name).unmeasured = true
 		}
 	}
@@ -111,7 +111,7 @@ func (x *operators) task(h *timeline.HostCall, k *timeline.Task) {
 	} else {
 		x.of(name).unmeasured = true
 	}
-	x.add(name, h.Step, &u)
+	x.add(name, h.During, &u)
 }
 
 // step ends a step.

@@ -131,7 +131,7 @@ func (f *Finder) Call(h *timeline.HostCall, k *timeline.Task, links []order.Link
 	for int(h.Thread) >= len(f.threads) {
 		f.threads = append(f.threads, thread{other: f.w.Process(uint32(len(f.threads))) != f.process})
 	}
-	if !f.whole && h.Step < 0 && f.n > 2*f.kept+1024 {
+	if !f.whole && h.During < 0 && f.n > 2*f.kept+1024 {
 		f.forget(h.Start)
 	}
 	th := &f.threads[h.Thread]

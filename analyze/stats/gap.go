@@ -183,7 +183,7 @@ func (g *gaps) call(b *gapBudget, h *timeline.HostCall, k *timeline.Task, before
 	if g.calls == 0 {
 		g.first, g.start = before, h.Start
 	}
-	if p := g.put(b, seen{ns: before.program(), blocked: before.blocked, step: h.Step, call: noCall, next: h.Index, fn: h.Name}); p != nil {
+	if p := g.put(b, seen{ns: before.program(), blocked: before.blocked, step: h.During, call: noCall, next: h.Index, fn: h.Name}); p != nil {
 		now := &p.now
 		if g.calls > 0 {
 			now.call, now.after = g.places[g.calls-1].now.next, g.places[g.calls-1].now.fn

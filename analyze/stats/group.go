@@ -20,7 +20,8 @@ type Group struct {
 	Name     string `json:"name"`              // step, thread, stream, kernel, operator or function
 	Shapes   string `json:"shapes,omitempty"`  // kernel type and tensors of launches, for sums by shape; "" if the trace does not have them
 	Object   string `json:"object,omitempty"`  // name of a stream in cat: stream#3; a default stream has none
-	Process  int    `json:"process"`           // process id, 0 if the group spans several
+	Process  int    `json:"process"`           // process id, 0 if the group spans several; of a step, if the trace has several
+	Rank     *int   `json:"rank,omitempty"`    // rank of that process in a merged trace
 	Calls    uint64 `json:"calls"`             // number of calls, or of runs of the operator
 	Failed   uint64 `json:"failed"`            // calls that returned an error
 	Launches uint64 `json:"launches"`          // number of kernel launches
@@ -45,6 +46,11 @@ func (g *Group) add(o *Group) {
 	g.Calls, g.Failed, g.Launches, g.Copies, g.Bytes = g.Calls+o.Calls, g.Failed+o.Failed, g.Launches+o.Launches, g.Copies+o.Copies, g.Bytes+o.Bytes
 	g.InGraphs += o.InGraphs
 	g.HostNS, g.WaitedNS, g.SpanNS, g.DeviceNS = g.HostNS+o.HostNS, g.WaitedNS+o.WaitedNS, g.SpanNS+o.SpanNS, g.DeviceNS+o.DeviceNS
+}
+
+// of sets the process.
+func (g *Group) of(w *timeline.Walk, process uint32) {
+	g.Process, g.Rank = w.PID(process), rankOf(w, process)
 }
 
 // Before orders steps by duration, the shortest first.
@@ -263,6 +269,9 @@ func (g *groups) stepped(p *step.Step) error {
 		return nil
 	}
 	into.StartNS, into.SpanNS, into.Differs = p.From, p.To-p.From, !p.Typical
+	if len(g.w.Reader.Processes()) > 1 {
+		into.of(g.w, g.w.StepRule().Process)
+	}
 	if into.Name = fmt.Sprintf("step %d", p.Index); p.Name != "" {
 		into.Name += " " + p.Name
 	}
@@ -290,12 +299,13 @@ func (g *groups) list() []Group {
 		switch g.o.By {
 		case "thread":
 			if i < len(g.threads) {
-				x.Process = g.w.PID(g.threads[i].Process)
+				x.of(g.w, g.threads[i].Process)
 			}
 			x.Name = g.w.ThreadName(uint32(i))
 		case "stream":
 			l := &g.w.Lanes[i]
-			x.Name, x.Object, x.Process = l.Name, objectName(l), g.w.PID(l.Process)
+			x.Name, x.Object = l.Name, objectName(l)
+			x.of(g.w, l.Process)
 		}
 		out = append(out, *x)
 	}

@@ -45,7 +45,7 @@ func (x *issued) call(what Part, h *timeline.HostCall, k *timeline.Task, selecte
 			one.copies = took
 		}
 	}
-	if h.Step >= 0 {
+	if h.During >= 0 {
 		x.now.add(&one)
 	}
 	if selected {

@@ -246,3 +246,36 @@ func TestRanksThatRunAtOtherTimesAreCompared(t *testing.T) {
 		})
 	}
 }
+
+// Idle times of a rank had steps of another one, also a step after the last. Sums by step counted calls of all ranks, and did not say whose steps they are.
+func TestOtherRanksHaveNoSteps(t *testing.T) {
+	tl := testtrace.Job(t)
+	s := sums(t, tl, "")
+	if s.Steps.Count != testtrace.JobSteps || s.Steps.Rank == nil || *s.Steps.Rank != 0 || len(s.Idle) < 10 {
+		t.Fatalf("%+v, %+v", s.Steps, s.Idle)
+	}
+	some := false
+	for _, d := range s.Idle {
+		if d.Rank == nil || *d.Rank == 1 && d.Step != -1 || *d.Rank == 0 && (d.Step < -1 || d.Step >= testtrace.JobSteps) {
+			t.Errorf("%+v", d)
+		}
+		some = some || d.Rank != nil && *d.Rank == 1
+	}
+	if !some {
+		t.Errorf("%+v", s.Idle)
+	}
+	for _, d := range s.Steps.Threads {
+		if d.Process != 4001 {
+			t.Errorf("%+v in the mean of steps", d)
+		}
+	}
+	groups := sums(t, tl, "step").Groups
+	if len(groups) != testtrace.JobSteps+1 {
+		t.Fatalf("%+v", groups)
+	}
+	for _, g := range groups[:testtrace.JobSteps] {
+		if g.Calls != 4 || g.Process != 4001 || g.Rank == nil || *g.Rank != 0 {
+			t.Errorf("%+v", g)
+		}
+	}
+}

@@ -172,17 +172,18 @@ type Steps struct {
 
 // Idle is a time without work on a stream, and the activity of the thread that ended it.
 type Idle struct {
-	Stream    string  `json:"stream"`      // stream name
-	Process   int     `json:"process"`     // process id
-	Time      int64   `json:"t_ns"`        // begin of the idle time
-	NS        int64   `json:"ns"`          // its duration
-	Next      string  `json:"next"`        // name of the task that ended it
-	Step      int     `json:"step"`        // step of that task, -1 for none
-	Thread    string  `json:"thread"`      // name of the thread that launched that task
-	Call      *uint64 `json:"call"`        // longest call meanwhile on that thread, nil for none
-	Func      string  `json:"func"`        // function of that call
-	InCallNS  int64   `json:"in_call_ns"`  // part of the time in that call
-	InCallsNS int64   `json:"in_calls_ns"` // part of the thread's time in calls
+	Stream    string  `json:"stream"`         // stream name
+	Process   int     `json:"process"`        // process id
+	Rank      *int    `json:"rank,omitempty"` // rank of the process
+	Time      int64   `json:"t_ns"`           // begin of the idle time
+	NS        int64   `json:"ns"`             // its duration
+	Next      string  `json:"next"`           // name of the task that ended it
+	Step      int     `json:"step"`           // whole step of that task, -1 for none, and for a process that does not make the steps
+	Thread    string  `json:"thread"`         // name of the thread that launched that task
+	Call      *uint64 `json:"call"`           // longest call meanwhile on that thread, nil for none
+	Func      string  `json:"func"`           // function of that call
+	InCallNS  int64   `json:"in_call_ns"`     // part of the time in that call
+	InCallsNS int64   `json:"in_calls_ns"`    // part of the thread's time in calls
 
 	RecordingNS int64 `json:"recording_ns"` // part of the time in the recorder; the rest is the program's own
 
@@ -334,6 +335,7 @@ type Lane struct {
 	Stream        string `json:"stream"`           // stream name
 	Object        string `json:"object,omitempty"` // its name in cat: stream#3; a default stream has none
 	Process       int    `json:"process"`          // process id
+	Rank          *int   `json:"rank,omitempty"`   // rank of the process
 	Tasks         uint64 `json:"tasks"`            // number of tasks
 	Launches      uint64 `json:"launches"`         // number of kernel launches
 	Copies        uint64 `json:"copies"`           // number of copies
@@ -467,6 +469,7 @@ type summer struct {
 	idles   *timeline.Idles
 	threads []latest
 	steps   Histogram
+	open    *int // index of the step that the trace does not end, nil for none
 	latest  stepLaunches
 	within  *Splitter
 	clues
@@ -836,6 +839,9 @@ func (x *summer) step(p *step.Step) error {
 			return err
 		}
 	}
+	if p.Open {
+		x.open = new(p.Index)
+	}
 	if p.Unrecorded && whole {
 		x.s.Steps.Unrecorded++
 	}
@@ -1000,7 +1006,7 @@ func (x *summer) streams() error {
 		if s.Selection != "" && sum.Tasks == 0 {
 			continue
 		}
-		sum.Stream, sum.Object, sum.Process, sum.Device, sum.WaitedNS = l.Name, objectName(&l), w.PID(l.Process), l.Device, l.Waited
+		sum.Stream, sum.Object, sum.Process, sum.Device, sum.WaitedNS, sum.Rank = l.Name, objectName(&l), w.PID(l.Process), l.Device, l.Waited, rankOf(w, l.Process)
 		if sum.Bound = sum.bound(); l.Synchronous || (sum.Bound == "host" && s.Untimed()) {
 			sum.Bound = ""
 		}
@@ -1015,11 +1021,13 @@ func (x *summer) streams() error {
 	}
 	for _, d := range idles {
 		l := &w.Lanes[d.Lane]
-		g := Idle{Stream: l.Name, Process: w.PID(l.Process), Time: d.From, NS: d.To - d.From, Next: d.Task.Name, Step: d.Task.Step, Thread: w.ThreadName(d.Task.Thread), InCallNS: d.InCallNS, InCallsNS: d.InCallsNS, RecordingNS: d.RecordingNS, BlockedNS: d.BlockedNS}
+		g := Idle{Stream: l.Name, Process: w.PID(l.Process), Rank: rankOf(w, l.Process), Time: d.From, NS: d.To - d.From, Next: d.Task.Name, Step: d.Task.Step, Thread: w.ThreadName(d.Task.Thread), InCallNS: d.InCallNS, InCallsNS: d.InCallsNS, RecordingNS: d.RecordingNS, BlockedNS: d.BlockedNS}
 		if d.Call != timeline.NoCall {
 			g.Call, g.Func = &d.Call, d.Func
 		}
-		g.Mostly = g.mostly()
+		if g.Mostly = g.mostly(); x.open != nil && g.Step == *x.open {
+			g.Step = -1
+		}
 		s.Idle = append(s.Idle, g)
 		for j := range s.Devices {
 			// The task that ends the stream's idle time ends the device's, too. Other streams may have been busy before.

@@ -138,7 +138,7 @@ func (x *Splitter) Call(h *timeline.HostCall, k *timeline.Task, selected bool) {
 		}
 		d.last = max(d.last, end)
 	}
-	if h.Step >= 0 {
+	if h.During >= 0 {
 		since := max(d.until, x.from)
 		in := whole.part(h.Start - since)
 		d.now[PartRecording] += in.recording
@@ -150,7 +150,7 @@ func (x *Splitter) Call(h *timeline.HostCall, k *timeline.Task, selected bool) {
 	what := x.doing(h, k)
 	if what == PartLaunching && x.w.Process(h.Thread) == x.w.StepRule().Process {
 		x.launched = h.Start
-		if k != nil && k.Operator != 0 && h.Step >= 0 {
+		if k != nil && k.Operator != 0 && h.During >= 0 {
 			x.operators.now++
 			if by, ok := x.w.Preparer(h.Thread); ok {
 				grow.At(&x.threads, int(by)).prepared.now++
@@ -167,18 +167,18 @@ func (x *Splitter) Call(h *timeline.HostCall, k *timeline.Task, selected bool) {
 		took := end - max(h.Start, d.until) // a profile's nested call is part of the outer one
 		if selected {
 			d.all[what] += took
-			if h.Step >= 0 || !x.steps {
+			if h.During >= 0 || !x.steps {
 				d.calls.add(what, h, k, took)
 			}
 		}
-		if h.Step >= 0 {
+		if h.During >= 0 {
 			d.now[what] += took
 		} else {
 			d.carried, d.before = end, what
 		}
 		d.until, d.what = end, what
 	}
-	if h.Step >= 0 && k != nil && k.Measured {
+	if h.During >= 0 && k != nil && k.Measured {
 		d.device += k.To - k.From
 	}
 }
@@ -356,7 +356,7 @@ func inCalls(of *[PartOwn]int64) int64 {
 	return of[PartWaiting] + of[PartLaunching] + of[PartCopying] + of[PartOther]
 }
 
-// list returns the thread that makes the steps, then the others ordered by time in calls, and a step's mean duration.
+// list returns the thread that makes the steps, then the others of its process ordered by time in calls, and a step's mean duration.
 func (x *Splitter) list() (out []Thread, mean int64) {
 	if x.n == 0 {
 		return nil, 0
@@ -366,7 +366,7 @@ func (x *Splitter) list() (out []Thread, mean int64) {
 	first := 0
 	for i := range x.threads {
 		d := &x.threads[i]
-		if !x.known(d) && d != main {
+		if d != main && (!x.known(d) || x.w.Process(uint32(i)) != x.w.StepRule().Process) {
 			continue
 		}
 		of := d.sum

@@ -55,7 +55,7 @@ func TestViewsOfTheCorpus(t *testing.T) {
 	flipped[len(flipped)/2] ^= 8
 	for name, trace := range map[string][]byte{
 		"rich": rich, "deep": read(testtrace.Deep(t)), "ranks": read(testtrace.Ranks(t)), "steps": read(testtrace.Steps(t, 20, 4, slow(1000))),
-		"graphs": read(testtrace.Graphs(t, 2)), "operators": read(testtrace.Operators(t)), "shapes": read(testtrace.Shapes(t)), "nothing": read(testtrace.New(t).Load()), "cut": rich[:len(rich)*6/10], "flipped": flipped,
+		"graphs": read(testtrace.Graphs(t, 2)), "operators": read(testtrace.Operators(t)), "shapes": read(testtrace.Shapes(t)), "job": read(testtrace.Job(t)), "nothing": read(testtrace.New(t).Load()), "cut": rich[:len(rich)*6/10], "flipped": flipped,
 	} {
 		lines := corpusLines
 		if name == "cut" || name == "flipped" {

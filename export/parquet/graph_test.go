@@ -96,3 +96,39 @@ func TestTablesOfStepsAndGraphs(t *testing.T) {
 		}
 	}
 }
+
+// Calls and tasks of a rank had steps of another one.
+func TestTablesHaveStepsOfOneProcess(t *testing.T) {
+	dir := written(t, testtrace.Job(t))
+	steps, err := parquet.ReadFile[Step](filepath.Join(dir, "steps.parquet"))
+	if err != nil || len(steps) < testtrace.JobSteps {
+		t.Fatal(len(steps), err)
+	}
+	for _, s := range steps {
+		if s.PID != 4001 {
+			t.Errorf("%+v", s)
+		}
+	}
+	calls, err := parquet.ReadFile[Call](filepath.Join(dir, "calls.parquet"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	tasks, err := parquet.ReadFile[Task](filepath.Join(dir, "tasks.parquet"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	inCalls, inTasks := map[int32]int{}, map[int32]int{}
+	for _, c := range calls {
+		if c.Step != nil {
+			inCalls[c.PID]++
+		}
+	}
+	for _, k := range tasks {
+		if k.Step != nil {
+			inTasks[k.PID]++
+		}
+	}
+	if len(inCalls) != 1 || inCalls[4001] != 4*testtrace.JobSteps || len(inTasks) != 1 || inTasks[4001] != 3*testtrace.JobSteps {
+		t.Errorf("calls in steps by process: %v, tasks: %v", inCalls, inTasks)
+	}
+}

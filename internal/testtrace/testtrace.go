@@ -248,6 +248,51 @@ func Ranks(tb testing.TB) *timeline.Timeline {
 	return b.Load()
 }
 
+// JobSteps is the number of steps in Job.
+const JobSteps = 10
+
+// Job returns the merged trace of two ranks on two hosts. Rank 0 makes steps, and its memory stays the same. Rank 1 launches during these steps and after them,
+// and allocates in each, on another device.
+func Job(tb testing.TB) *timeline.Timeline {
+	tb.Helper()
+	b := New(tb)
+	b.Meta(func(m *format.Meta) {
+		m.Merged = []format.Merged{{UUID: UUID, Host: "node7", Rank: 0}, {UUID: LongUUID, Host: "node8", Rank: 1}}
+		m.Tracer.Copies = &format.RecordedCopies{Count: JobSteps, Bytes: JobSteps << 16, RecordingNS: 200, CallsNS: JobSteps * 200}
+	})
+	b.Process(1, format.Process{PID: 5001, Exe: "/opt/app/train", Host: "node8", Rank: 1})
+	const mib, other = 1 << 20, 2 // a thread of rank 1
+	for rank, thread := range []uint32{0, other} {
+		at := int64(1_000 + 5_000*rank)
+		b.Call(thread, at, at+100, "aclrtSetDevice", A(uint64(rank)))
+		b.Call(thread, at+200, at+300, "aclrtMalloc", A(0x7ffe0000, 8*mib, 0), Outs("devPtr", DeviceA))
+		b.Call(thread, at+400, at+500, "aclrtCreateStream", A(0x7ffe0008), Outs("stream", StreamA))
+		b.Call(thread, at+600, at+700, "aclrtBinaryGetFunction", A(0x6600, 0x7ffe0020, 0x7ffe0018), Text("kernelName", "train"), Outs("funcHandle", Function))
+	}
+	recorded := func(ns uint64) Mod {
+		return func(_ *api.Func, c *format.Call) {
+			c.Outs = append(c.Outs, format.Out{Param: api.RecordingParam, Value: ns})
+		}
+	}
+	work := func(at int64, i uint64) {
+		b.Call(other, at, at+200, "aclrtMalloc", A(0x7ffe0000, mib, 0), Outs("devPtr", DeviceA+(16+i)*mib))
+		b.Call(other, at+300, at+400, "aclrtLaunchKernel", A(Function, 1, DeviceA, 0, StreamA), recorded(50))
+	}
+	at := int64(20_000)
+	for i := range uint64(JobSteps) {
+		b.Call(0, at, at+200, "aclrtMemcpyAsync", A(DeviceA, 1<<16, HostA, 1<<16, 1, StreamA))
+		b.Call(0, at+300, at+400, "aclrtLaunchKernel", A(Function, 1, DeviceA, 0, StreamA), recorded(20))
+		work(at+450, i)
+		b.Call(0, at+500, at+600, "aclrtLaunchKernel", A(Function, 2, DeviceA, 0, StreamA))
+		b.Call(0, at+700, at+900, "aclrtSynchronizeStream", A(StreamA))
+		at += 1_000
+	}
+	b.Call(other, at, at+200, "aclrtSynchronizeStream", A(StreamA))
+	work(at+40_000, JobSteps)
+	b.Call(other, at+41_000, at+41_200, "aclrtSynchronizeStream", A(StreamA))
+	return b.Load()
+}
+
 // Long returns a trace with a number of calls: launches on two streams and a synchronization after about 50 of them, at
 // random. It has no steps.
 func Long(tb testing.TB, calls int) *timeline.Timeline {

@@ -65,7 +65,7 @@ func (x *Encoder) inRequests(c *timeline.HostCall, t *timeline.Task, f Facts) []
 	}
 	for _, q := range th.requests {
 		of := *c
-		of.Step = 0
+		of.During = 0
 		q.named = x.named
 		q.call(&of, t, f)
 	}

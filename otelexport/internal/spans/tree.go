@@ -159,7 +159,7 @@ func (x *Encoder) call(c *timeline.HostCall, t *timeline.Task, f Facts) error {
 	if len(x.rows.threads[th].requests) > 0 {
 		requests = x.inRequests(c, t, f)
 	}
-	p := x.room(c.Step)
+	p := x.room(c.During)
 	p.calls++
 	m := x.onThread(p, th)
 	if r := x.named; r != nil {

@@ -47,7 +47,7 @@ func (x *Encoder) Unit(u *Unit) (batches []*otlp.Batch, last otlp.TraceID, err e
 	var tasks []*timeline.Task
 	for i := range u.Calls {
 		k := &u.Calls[i]
-		k.Step = u.Step.Index
+		k.During = u.Step.Index
 		if x.named = nil; k.Named != nil {
 			x.named = &named{Range: *k.Named}
 		}
