@@ -783,7 +783,7 @@ func ofThread(s *stats.Stats) string {
 	if sh.Rank != nil {
 		text = fmt.Sprintf(", rank %d", *sh.Rank)
 	}
-	if len(s.Steps.Threads) > 1 || text != "" {
+	if len(s.Steps.Threads) > 1 || s.Steps.Process != 0 || text != "" {
 		text = ": " + sh.Thread + text
 	}
 	return text
