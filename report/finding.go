@@ -260,9 +260,9 @@ func findingText(s *stats.Stats, f *stats.Finding) string {
 	case stats.Relaunched:
 		return fmt.Sprintf("kernel %s was launched again after error %d, %s; the first is call %d", human.Kernel(f.Name), f.Code, human.Plural(f.Count, "time"), *f.Call)
 	case stats.Grows:
-		return "device memory grows " + growthText(f.Growth)
+		return fmt.Sprintf("device memory%s grows %s", ofProcess(s), growthText(f.Growth))
 	case stats.PilesUp:
-		return fmt.Sprintf("%s pile up: %s more in %s, %s a step; %s makes more of them than the program ends", human.Noun(2, f.Name), human.Count(f.Count), human.Plural(f.Steps, "step"),
+		return fmt.Sprintf("%s%s pile up: %s more in %s, %s a step; %s makes more of them than the program ends", human.Noun(2, f.Name), ofProcess(s), human.Count(f.Count), human.Plural(f.Steps, "step"),
 			human.Times(float64(f.Count)/float64(f.Steps)), f.Func)
 	case stats.SlowSteps:
 		return slowText(s, f)
@@ -593,6 +593,14 @@ func processName(pid int, rank *int) string {
 		text += fmt.Sprintf(" of rank %d", *rank)
 	}
 	return text
+}
+
+// ofProcess says whose the steps are, if the trace has several processes.
+func ofProcess(s *stats.Stats) string {
+	if s.Steps.Process == 0 {
+		return ""
+	}
+	return " of " + processName(s.Steps.Process, s.Steps.Rank)
 }
 
 // placeText says between which calls a gap is.

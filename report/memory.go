@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/acltrace/acltrace/analyze/memory"
 	"github.com/acltrace/acltrace/analyze/stats"
@@ -26,26 +27,28 @@ func MemoryText(w io.Writer, file string, m *memory.Memory, o *TextOptions) erro
 	line := func(name, format string, args ...any) {
 		Printf(t, "%-11s "+format+"\n", append([]any{name}, args...)...)
 	}
-	several := ""
+	several, of := "", ""
 	if len(m.Devices) > 1 {
 		several = " on all devices"
-	}
-	line("at most", "%s%s at %s, with call %d (%s of %s)", human.Bytes(m.PeakBytes), several, human.Moment(m.Peak.Time), m.Peak.Call, m.Peak.Func, human.Bytes(m.Peak.Bytes))
-	if several != "" {
 		deviceMemoryRows(line, m.Devices)
+	} else {
+		line("at most", "%s at %s, with call %d (%s of %s)", human.Bytes(m.PeakBytes), human.Moment(m.Peak.Time), m.Peak.Call, m.Peak.Func, human.Bytes(m.Peak.Bytes))
 	}
-	line("never freed", "%s in %s", human.Bytes(m.KeptBytes), human.Plural(m.KeptCount, "allocation"))
+	if m.Process != 0 {
+		of = " of " + processName(m.Process, m.Rank)
+	}
+	line("never freed", "%s in %s%s", human.Bytes(m.KeptBytes), human.Plural(m.KeptCount, "allocation"), several)
 	if m.Steps > 0 {
-		line("freed late", "%s in %s after the last step", human.Bytes(m.LateBytes), human.Plural(m.LateCount, "allocation"))
+		line("freed late", "%s in %s after the last step%s", human.Bytes(m.LateBytes), human.Plural(m.LateCount, "allocation"), of)
 	}
 	grows := m.Grows()
 	switch {
 	case grows != nil:
-		line("grows", "%s: %s", growthText(grows.Growth), grows)
+		line("grows", "%s%s: %s", growthText(grows.Growth), of, grows)
 	case m.Growth != nil:
-		line("grows", "%s, none of its sites alone", growthText(m.Growth))
+		line("grows", "%s%s, none of its sites alone", growthText(m.Growth), of)
 	case m.Steps > 0:
-		line("grows", "no, over %s", human.Plural(m.Steps, "step"))
+		line("grows", "no, over %s%s", human.Plural(m.Steps, "step"), of)
 	}
 	memoryTable(t, m)
 	if err := t.Flush(); err != nil {
@@ -61,23 +64,38 @@ func MemoryText(w io.Writer, file string, m *memory.Memory, o *TextOptions) erro
 
 // memoryTable writes the sites.
 func memoryTable(t *table, m *memory.Memory) {
-	Printf(t, "\nat peak\tnumber\tat most\tnever freed\tfreed late\ta step\tallocations\t  allocated by\n")
+	several := func(differs func(*memory.Site) bool) bool {
+		return slices.ContainsFunc(m.Sites, func(s memory.Site) bool { return differs(&s) })
+	}
+	processes := several(func(s *memory.Site) bool { return s.Process != m.Sites[0].Process || !sameRank(s.Rank, m.Sites[0].Rank) })
+	devices := several(func(s *memory.Site) bool { return s.Device != m.Sites[0].Device })
+	Printf(t, "\nat peak\tnumber\tat most\tnever freed\tfreed late\ta step\tallocations\tdevice\tprocess\t  allocated by\n")
 	for i := range m.Sites[:min(len(m.Sites), memorySites)] {
 		s := &m.Sites[i]
 		step := "-"
 		if s.Growth != nil {
 			step = "+" + human.Bytes(uint64(max(s.Growth.PerStep, 1)))
 		}
-		Printf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t  %s\n", human.Bytes(s.AtPeakBytes), human.Count(s.AtPeakCount), human.Bytes(s.MostBytes), human.Bytes(s.KeptBytes), human.Bytes(s.LateBytes), step,
-			human.Count(s.Allocations), s)
+		device, process := "-", "-"
+		if devices && s.Device >= 0 {
+			device = fmt.Sprint(s.Device)
+		}
+		if processes {
+			process = processAndRank(s.Process, s.Rank)
+		}
+		Printf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t  %s\n", human.Bytes(s.AtPeakBytes), human.Count(s.AtPeakCount), human.Bytes(s.MostBytes), human.Bytes(s.KeptBytes), human.Bytes(s.LateBytes), step,
+			human.Count(s.Allocations), device, process, s)
 		for k := 1; k < len(s.Stack); k++ {
-			Printf(t, "\t\t\t\t\t\t\t    %s\n", s.Stack[k])
+			Printf(t, "\t\t\t\t\t\t\t\t\t    %s\n", s.Stack[k])
 		}
 	}
 	if n := len(m.Sites) - memorySites; n > 0 {
 		Printf(t, "(%d more sites: --json has all)\n", n)
 	}
 }
+
+// sameRank reports whether two processes have one rank, or both none.
+func sameRank(a, b *int) bool { return a == b || a != nil && b != nil && *a == *b }
 
 // growthText describes growing memory.
 func growthText(g *stats.Growth) string {

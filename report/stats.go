@@ -324,13 +324,18 @@ func foldedStreams(list []stats.Lane) []stats.Lane {
 
 // processCell names a process, if the streams belong to several.
 func processCell(s *stats.Stats, process int, rank *int) string {
-	if !slices.ContainsFunc(s.Streams, func(l stats.Lane) bool { return l.Process != s.Streams[0].Process }) {
+	if !slices.ContainsFunc(s.Streams, func(l stats.Lane) bool { return l.Process != s.Streams[0].Process || !sameRank(l.Rank, s.Streams[0].Rank) }) {
 		return "-"
 	}
-	if rank != nil {
-		return fmt.Sprintf("%d, rank %d", process, *rank)
+	return processAndRank(process, rank)
+}
+
+// processAndRank is a process in a table.
+func processAndRank(process int, rank *int) string {
+	if rank == nil {
+		return fmt.Sprint(process)
 	}
-	return fmt.Sprint(process)
+	return fmt.Sprintf("%d, rank %d", process, *rank)
 }
 
 func rangeText(t *table, s *stats.Stats) {

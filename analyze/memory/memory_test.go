@@ -85,6 +85,46 @@ func TestSitesSumUpRandomAllocations(t *testing.T) {
 	}
 }
 
+// Devices and processes share no memory: peaks, growth and late memory were those of all of them together, and sites had no device.
+func TestMemoryIsOfItsDeviceAndProcess(t *testing.T) {
+	const mib = 1 << 20
+	m, err := New(testtrace.Job(t).Reader, acl.Model, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m.Growth != nil || m.Grows() != nil || m.LateBytes != 0 || m.Process != 4001 || m.Rank == nil || *m.Rank != 0 || m.Steps != testtrace.JobSteps {
+		t.Errorf("%+v", m)
+	}
+	atPeak := map[string]uint64{}
+	for _, s := range m.Sites {
+		atPeak[fmt.Sprint(s.Device, s.Process, *s.Rank)] += s.AtPeakBytes
+	}
+	if want := map[string]uint64{"0 4001 0": 8 * mib, "1 5001 1": (9 + testtrace.JobSteps) * mib}; fmt.Sprint(atPeak) != fmt.Sprint(want) {
+		t.Errorf("at the peak %v, want %v", atPeak, want)
+	}
+	// The second device had more before the first one reached its peak, when both together had most.
+	b := testtrace.New(t)
+	at := int64(1_000)
+	call := func(name string, args []uint64, mods ...testtrace.Mod) {
+		b.Call(0, at, at+10, name, args, mods...)
+		at += 100
+	}
+	malloc := func(addr, size uint64) { call("aclrtMalloc", testtrace.A(0x7ffe0000, size, 0), testtrace.Outs("devPtr", addr)) }
+	call("aclrtSetDevice", testtrace.A(1))
+	malloc(testtrace.DeviceA, 3*mib)
+	call("aclrtFree", testtrace.A(testtrace.DeviceA))
+	malloc(testtrace.DeviceA, mib)
+	call("aclrtSetDevice", testtrace.A(0))
+	malloc(testtrace.DeviceB, 8*mib)
+	got := map[int]uint64{}
+	for _, s := range sum(t, b).Sites {
+		got[s.Device] += s.AtPeakBytes
+	}
+	if fmt.Sprint(got) != fmt.Sprint(map[int]uint64{0: 8 * mib, 1: 3 * mib}) {
+		t.Errorf("at the peak by device: %v", got)
+	}
+}
+
 // leaking is a program of so many steps. Each allocates 3 MiB for its own time, keeps some bytes, and the program frees a cache at its end.
 func leaking(t *testing.T, steps int, kept uint64) *testtrace.Builder {
 	b := testtrace.New(t)

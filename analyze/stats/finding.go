@@ -178,6 +178,11 @@ func rankOf(w *timeline.Walk, process uint32) *int {
 	return &list[process].Rank
 }
 
+// ProcessOf returns the id of a process, and its rank if it is known.
+func ProcessOf(w *timeline.Walk, process uint32) (pid int, rank *int) {
+	return w.PID(process), rankOf(w, process)
+}
+
 // openCall is a call that never returned.
 type openCall struct {
 	call    uint64

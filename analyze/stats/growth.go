@@ -34,15 +34,15 @@ type stepSample struct {
 // kept are the kinds of objects that a program makes once, unless it forgets to end them.
 var kept = [...]api.Object{api.Stream, api.Event, api.Notify, api.Graph}
 
-// living counts objects that exist, by kind.
+// living counts objects that exist in the process that makes the steps, by kind.
 type living struct {
 	n    [len(kept)]uint64
 	made [len(kept)]string // function that made the latest one
 }
 
 // call takes a call that may make or end objects.
-func (x *living) call(h *timeline.HostCall) {
-	if h.Fn == nil || h.Failed() {
+func (x *living) call(w *timeline.Walk, h *timeline.HostCall) {
+	if h.Fn == nil || h.Failed() || w.Process(h.Thread) != w.StepRule().Process {
 		return
 	}
 	for i := range h.Fn.Params {

@@ -80,7 +80,7 @@ func TestGrowthIsARiseInSeveralStretches(t *testing.T) {
 				t.Errorf("%+v", g)
 			}
 			var text bytes.Buffer
-			if err := report.StatsText(&text, "t.aclt", s, nil); err != nil || !strings.Contains(text.String(), "device memory grows by 6") || !strings.Contains(text.String(), " KiB a step: from ") {
+			if err := report.StatsText(&text, "t.aclt", s, nil); err != nil || !strings.Contains(text.String(), "device memory of process 4001 grows by 6") || !strings.Contains(text.String(), " KiB a step: from ") {
 				t.Errorf("%v, %s", err, &text)
 			}
 		})

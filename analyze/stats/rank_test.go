@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -263,6 +264,9 @@ func TestOtherRanksHaveNoSteps(t *testing.T) {
 	}
 	if !some {
 		t.Errorf("%+v", s.Idle)
+	}
+	if slices.ContainsFunc(s.Findings, func(f stats.Finding) bool { return f.Kind == stats.Grows }) {
+		t.Errorf("memory of rank 1 grows in steps of rank 0: %+v", s.Findings)
 	}
 	for _, d := range s.Steps.Threads {
 		if d.Process != 4001 {

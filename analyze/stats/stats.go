@@ -42,7 +42,7 @@ type Stats struct {
 	Errors []Error `json:"errors"` // returned errors by function and code, most frequent first
 	// Recording is the recorder's time in the program's threads, between calls. It is not the program's own time.
 	Recording Recording `json:"recording"`
-	// PeakDeviceBytes is the most device memory in use; physical memory counts from its creation, mapped or not.
+	// PeakDeviceBytes is the most device memory in use on all devices by all processes together; physical memory counts from its creation, mapped or not.
 	PeakDeviceBytes uint64 `json:"peak_device_bytes"`
 	// Peak is the call that reached the maximum, nil if nothing was allocated.
 	Peak *Peak `json:"peak"`
@@ -580,7 +580,7 @@ func (x *summer) call(h *timeline.HostCall, k *timeline.Task) error {
 		x.eager.unused.call(h)
 	}
 	x.operators.launched(x.w, h, k)
-	x.living.call(h)
+	x.living.call(x.w, h)
 	if !x.w.Selected() {
 		l.fn, l.tasks = nil, [2]*Task{}
 		return nil
@@ -804,7 +804,13 @@ func (x *summer) task(k *timeline.Task) error {
 }
 
 func (x *summer) memory(p *timeline.MemoryPoint) error {
-	x.inUse = p.Total
+	switch {
+	case p.Process != x.w.StepRule().Process:
+	case p.Freed:
+		x.inUse -= p.Object.Size
+	default:
+		x.inUse += p.Object.Size
+	}
 	from, _ := x.w.Selector().Window()
 	x.s.DeviceMemory = AddDeviceMemory(x.s.DeviceMemory, x.w, p, from)
 	x.startUp.memory(p)
