@@ -67,7 +67,9 @@ func memoryTable(t *table, m *memory.Memory) {
 	several := func(differs func(*memory.Site) bool) bool {
 		return slices.ContainsFunc(m.Sites, func(s memory.Site) bool { return differs(&s) })
 	}
-	processes := several(func(s *memory.Site) bool { return s.Process != m.Sites[0].Process || !sameRank(s.Rank, m.Sites[0].Rank) })
+	processes := several(func(s *memory.Site) bool {
+		return s.Process != m.Sites[0].Process || !sameRank(s.Rank, m.Sites[0].Rank)
+	})
 	devices := several(func(s *memory.Site) bool { return s.Device != m.Sites[0].Device })
 	Printf(t, "\nat peak\tnumber\tat most\tnever freed\tfreed late\ta step\tallocations\tdevice\tprocess\t  allocated by\n")
 	for i := range m.Sites[:min(len(m.Sites), memorySites)] {

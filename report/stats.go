@@ -324,7 +324,9 @@ func foldedStreams(list []stats.Lane) []stats.Lane {
 
 // processCell names a process, if the streams belong to several.
 func processCell(s *stats.Stats, process int, rank *int) string {
-	if !slices.ContainsFunc(s.Streams, func(l stats.Lane) bool { return l.Process != s.Streams[0].Process || !sameRank(l.Rank, s.Streams[0].Rank) }) {
+	if !slices.ContainsFunc(s.Streams, func(l stats.Lane) bool {
+		return l.Process != s.Streams[0].Process || !sameRank(l.Rank, s.Streams[0].Rank)
+	}) {
 		return "-"
 	}
 	return processAndRank(process, rank)

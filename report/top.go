@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"slices"
@@ -33,11 +34,7 @@ func TopText(w io.Writer, t *live.Top, o *TextOptions) error {
 	if t.Damaged > 0 {
 		Printf(w, "damaged in %s: acltrace fsck lists the damage\n", human.Plural(t.Damaged, "place"))
 	}
-	if t.Lacks != nil && t.Lacks.Window == format.WindowAttached {
-		Printf(w, "device memory allocated since attach: %s in use, at most %s; earlier allocations are unknown\n", human.Bytes(t.DeviceBytes), human.Bytes(t.PeakBytes))
-	} else {
-		Printf(w, "device memory: %s in use, at most %s\n", human.Bytes(t.DeviceBytes), human.Bytes(t.PeakBytes))
-	}
+	topMemoryText(w, t)
 	if len(t.Standing) > 0 {
 		Printf(w, "in progress:\n")
 		StandingText(w, "  ", t.Standing)
@@ -83,4 +80,36 @@ func TopText(w io.Writer, t *live.Top, o *TextOptions) error {
 		NextText(w, "acltrace", "stats", t.Path())
 	}
 	return nil
+}
+
+// topDevices is the number of devices whose memory is shown.
+const topDevices = 4
+
+// topMemoryText writes the memory of each device by each process.
+func topMemoryText(w io.Writer, t *live.Top) {
+	since, unknown := "", ""
+	if t.Lacks != nil && t.Lacks.Window == format.WindowAttached {
+		since, unknown = " allocated since attach", "; earlier allocations are unknown"
+	}
+	list := slices.Clone(t.Devices)
+	slices.SortStableFunc(list, func(a, b live.DeviceMemory) int {
+		return cmp.Or(cmp.Compare(b.Bytes, a.Bytes), cmp.Compare(b.PeakBytes, a.PeakBytes))
+	})
+	if len(list) == 0 {
+		list = []live.DeviceMemory{{}}
+	}
+	several := slices.ContainsFunc(list, func(m live.DeviceMemory) bool { return m.Process != list[0].Process || !sameRank(m.Rank, list[0].Rank) })
+	for _, m := range list[:min(topDevices, len(list))] {
+		of := ""
+		if len(list) > 1 && m.Device >= 0 {
+			of = fmt.Sprintf(" of device %d", m.Device)
+		}
+		if several {
+			of += " by " + processName(m.Process, m.Rank)
+		}
+		Printf(w, "device memory%s%s: %s in use, at most %s%s\n", of, since, human.Bytes(m.Bytes), human.Bytes(m.PeakBytes), unknown)
+	}
+	if n := len(list) - topDevices; n > 0 {
+		Printf(w, "(memory of %s: --json has all)\n", human.Plural(n, "more device"))
+	}
 }

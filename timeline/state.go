@@ -334,6 +334,13 @@ func (s *State) drop(o *Object) {
 // DeviceMemory returns the device memory in use, in bytes.
 func (s *State) DeviceMemory() uint64 { return s.memory.bytes }
 
+// MemoryChanges reports the device memory that the latest call has allocated or freed.
+func (s *State) MemoryChanges(changed func(o *Object, freed bool)) {
+	for _, c := range s.memory.changes {
+		changed(c.o, c.freed)
+	}
+}
+
 // allocated records memory with a known size.
 func (s *State) allocated(o *Object) {
 	if slices.ContainsFunc(s.deferred, func(y unpublished) bool { return y.o == o }) {

@@ -8,6 +8,7 @@ package live
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 
 	"github.com/acltrace/acltrace/analyze/stats"
@@ -35,6 +36,13 @@ type Live struct {
 	top     Top
 	sums    map[sumKey]*Sum
 	within  map[uint32]uint64 // by thread: first call of the selected operator that is open
+	memory  map[place]*DeviceMemory
+}
+
+// place is the memory of a process on a device.
+type place struct {
+	process uint32
+	device  int
 }
 
 type sumKey struct {
@@ -55,13 +63,15 @@ type Top struct {
 	Failed      uint64 `json:"failed"`            // calls so far that returned an error
 	Lost        uint64 `json:"calls_lost"`        // calls known to be lost so far
 	Damaged     int    `json:"damaged"`           // damaged places among the chunks read
-	DeviceBytes uint64 `json:"device_bytes"`      // device memory in use now, with physical memory; of what was allocated since attach, if window is attached
+	DeviceBytes uint64 `json:"device_bytes"`      // device memory in use now on all devices, with physical memory; of what was allocated since attach, if window is attached
 	PeakBytes   uint64 `json:"peak_device_bytes"` // largest device_bytes so far
-	Functions   []Sum  `json:"functions"`         // ordered by time in the interval, then in total
-	Kernels     []Sum  `json:"kernels"`           // launches by kernel, in the same order
-	Operators   []Sum  `json:"operators"`         // runs of operators (aclnn…), in the same order
-	Streams     []Sum  `json:"streams"`           // tasks by stream, in the same order
-	Copies      []Sum  `json:"copies"`            // copies by direction, in the same order
+	// Devices are the same of each device by each process.
+	Devices   []DeviceMemory `json:"devices"`
+	Functions []Sum          `json:"functions"` // ordered by time in the interval, then in total
+	Kernels   []Sum          `json:"kernels"`   // launches by kernel, in the same order
+	Operators []Sum          `json:"operators"` // runs of operators (aclnn…), in the same order
+	Streams   []Sum          `json:"streams"`   // tasks by stream, in the same order
+	Copies    []Sum          `json:"copies"`    // copies by direction, in the same order
 	// Standing are the calls in progress.
 	Standing []standing.Call `json:"standing,omitempty"`
 	// UUID identifies the recording.
@@ -69,6 +79,15 @@ type Top struct {
 	Lacks   *format.Completeness `json:"-"`
 	path    string
 	seconds float64
+}
+
+// DeviceMemory is the memory of a process on a device.
+type DeviceMemory struct {
+	Process   int    `json:"process"`        // process id
+	Rank      *int   `json:"rank,omitempty"` // rank of the process
+	Device    int    `json:"device"`         // device number, -1 if not known
+	Bytes     uint64 `json:"bytes"`          // in use now
+	PeakBytes uint64 `json:"peak_bytes"`     // most in use so far
 }
 
 // Sum sums up one function, kernel, operator, stream or copy direction, in total and in the interval.
@@ -94,7 +113,7 @@ func New(path string, which *timeline.Selection, open func(string) (*format.Read
 }
 
 func (l *Live) begin(uuid string, m *api.Model) {
-	*l = Live{path: l.path, which: l.which, open: l.open, uuid: uuid, places: map[int64]bool{}, state: timeline.NewState(m), sums: map[sumKey]*Sum{}, within: map[uint32]uint64{}}
+	*l = Live{path: l.path, which: l.which, open: l.open, uuid: uuid, places: map[int64]bool{}, state: timeline.NewState(m), sums: map[sumKey]*Sum{}, within: map[uint32]uint64{}, memory: map[place]*DeviceMemory{}}
 	l.state.OperatorEnded(l.operator)
 	l.top.UUID, l.top.path, l.top.Selection = uuid, l.path, l.which.String()
 }
@@ -162,6 +181,7 @@ func (l *Live) Refresh() (*Top, error) {
 	}
 	out := *t
 	out.Functions, out.Kernels, out.Operators, out.Streams, out.Copies = l.list("function"), l.list("kernel"), l.list("operator"), l.list("stream"), l.list("copy")
+	out.Devices = l.devices(r)
 	for i, procs := 0, r.Processes(); i < len(out.Streams); i++ {
 		if s := &out.Streams[i]; s.Process < len(procs) {
 			s.Process = procs[s.Process].PID
@@ -177,6 +197,7 @@ func (l *Live) call(m *api.Model, sel *timeline.Selector, name string, process u
 	l.last = max(l.last, c.End)
 	t.DeviceBytes = l.state.DeviceMemory()
 	t.PeakBytes = max(t.PeakBytes, t.DeviceBytes)
+	l.state.MemoryChanges(l.memoryChanged)
 	if e.Fn != nil && e.Fn.EntryMark() { // no call of the program
 		if p := e.Begun; p != nil && p.Depth == 0 && l.selected(sel, "", e) {
 			l.within[p.Thread] = p.Call
@@ -212,6 +233,43 @@ func (l *Live) call(m *api.Model, sel *timeline.Selector, name string, process u
 		l.add("copy", timeline.Direction(m, e), 0, ns, bytes)
 	}
 	l.add("stream", stream, process, ns, bytes)
+}
+
+// memoryChanged takes a change in device memory.
+func (l *Live) memoryChanged(o *timeline.Object, freed bool) {
+	at := place{o.Process, o.Device}
+	m := l.memory[at]
+	if m == nil {
+		m = &DeviceMemory{}
+		l.memory[at] = m
+	}
+	if freed {
+		m.Bytes -= o.Size
+	} else {
+		m.Bytes += o.Size
+	}
+	m.PeakBytes = max(m.PeakBytes, m.Bytes)
+}
+
+// devices lists the memory by process and device.
+func (l *Live) devices(r *format.Reader) []DeviceMemory {
+	out, processes := []DeviceMemory{}, r.Processes()
+	for _, at := range slices.SortedFunc(maps.Keys(l.memory), func(a, b place) int {
+		return cmp.Or(cmp.Compare(a.process, b.process), cmp.Compare(a.device, b.device))
+	}) {
+		m := *l.memory[at]
+		m.Device = at.device
+		if int(at.process) < len(processes) {
+			p := &processes[at.process]
+			if m.Process = p.PID; p.Ranked(r.Meta()) {
+				m.Rank = &p.Rank
+			}
+		}
+		if m.PeakBytes > 0 {
+			out = append(out, m)
+		}
+	}
+	return out
 }
 
 // selected reports whether a call is selected. stream is the lane of its task.

@@ -75,6 +75,28 @@ func TestLiveKnowsMemorySinceAttach(t *testing.T) {
 	}
 }
 
+// The memory of devices was summed up into one figure.
+func TestLiveKnowsMemoryByDevice(t *testing.T) {
+	top, err := live.New(testtrace.Job(t).Reader.Path(), nil, opens).Refresh()
+	if err != nil || len(top.Devices) != 2 {
+		t.Fatal(err, top)
+	}
+	const mib = 1 << 20
+	for i, want := range []live.DeviceMemory{{4001, new(0), 0, 8 * mib, 8 * mib}, {5001, new(1), 1, (9 + testtrace.JobSteps) * mib, (9 + testtrace.JobSteps) * mib}} {
+		m := top.Devices[i]
+		if m.Rank == nil || *m.Rank != *want.Rank {
+			t.Errorf("%+v", m)
+		}
+		if m.Rank = want.Rank; m != want {
+			t.Errorf("%+v, want %+v", m, want)
+		}
+	}
+	var text bytes.Buffer
+	if err := report.TopText(&text, top, nil); err != nil || !strings.Contains(text.String(), "\ndevice memory of device 1 by process 5001 of rank 1: 19 MiB in use, at most 19 MiB\ndevice memory of device 0 by process 4001 of rank 0: 8 MiB in use") {
+		t.Errorf("%v, %s", err, &text)
+	}
+}
+
 // Operators have the same sums as in stats, and their marks are no calls: they were listed among the functions. A selection chooses among operators too.
 func TestLiveSumsUpOperators(t *testing.T) {
 	r := testtrace.Operators(t).Reader

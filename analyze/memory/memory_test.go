@@ -109,7 +109,9 @@ func TestMemoryIsOfItsDeviceAndProcess(t *testing.T) {
 		b.Call(0, at, at+10, name, args, mods...)
 		at += 100
 	}
-	malloc := func(addr, size uint64) { call("aclrtMalloc", testtrace.A(0x7ffe0000, size, 0), testtrace.Outs("devPtr", addr)) }
+	malloc := func(addr, size uint64) {
+		call("aclrtMalloc", testtrace.A(0x7ffe0000, size, 0), testtrace.Outs("devPtr", addr))
+	}
 	call("aclrtSetDevice", testtrace.A(1))
 	malloc(testtrace.DeviceA, 3*mib)
 	call("aclrtFree", testtrace.A(testtrace.DeviceA))

@@ -325,8 +325,8 @@ if (data.curves) {
     const at = e.offsetX / curves.clientWidth * end;
     hover(e, moment(at) + data.curves.map(c => '\n' + c.name + ': ' + bytes((c.points.findLast(p => p[0] <= at) || [0, 0])[1])).join(''));
   };
-  section('memory').append(note(`Peak ${bytes(stats.peak_device_bytes)}` + (stats.peak ? ` at ${moment(stats.peak.t_ns)}` : '') + ', all devices together.'), curves,
+  section('memory').append(note(stats.device_memory.map(m => `Peak ${bytes(m.peak_bytes)}` + (m.device < 0 ? '' : ` on device ${m.device}`) + ` in process ${m.process}` + (m.rank == null ? '' : ` of rank ${m.rank}`) + `, after call ${m.call}.`).join(' ')), curves,
     folded('Device memory over time', () => data.curves.flatMap(c => c.points.map(([at_ns, bytes]) => ({ name: c.name, at_ns, bytes }))), 'name:device;at_ns:at;bytes:bytes'));
-  add('memory', 'Device memory at its peak', data.tables.owners, 'at_peak_bytes:bytes;at_peak_count:allocations;size_class:each;kept_bytes:never freed;func:made by;thread:thread', data.tables.owners_left_out);
+  add('memory', 'Device memory at its peak', data.tables.owners, 'at_peak_bytes:bytes;at_peak_count:allocations;size_class:each;kept_bytes:never freed;device:device;func:made by;thread:thread', data.tables.owners_left_out);
 }
 document.body.dataset.ready = 'yes';
