@@ -595,6 +595,25 @@ func processName(pid int, rank *int) string {
 	return text
 }
 
+// recordingText says of whose time the recorder took how much.
+func recordingText(r *stats.Recording) string {
+	if len(r.Processes) == 0 {
+		return human.Duration(r.NS) + " of the program's time"
+	}
+	list := slices.SortedStableFunc(slices.Values(r.Processes), func(a, b stats.ProcessRecording) int { return cmp.Compare(b.NS, a.NS) })
+	var texts []string
+	for _, p := range list[:min(len(list), mostRecording)] {
+		texts = append(texts, human.Duration(p.NS)+" of the time of "+processName(p.Process, p.Rank))
+	}
+	if n := len(list) - mostRecording; n > 0 {
+		texts = append(texts, fmt.Sprintf("less of %s", human.Plural(n, "other process")))
+	}
+	return strings.Join(texts, ", ")
+}
+
+// mostRecording is the number of processes in a row.
+const mostRecording = 3
+
 // ofProcess says whose the steps are, if the trace has several processes.
 func ofProcess(s *stats.Stats) string {
 	if s.Steps.Process == 0 {
@@ -745,10 +764,14 @@ func answerText(w io.Writer, path string, s *stats.Stats, o *TextOptions) (first
 	memoryRows(rows.add, s)
 	if r := &s.Recording; r.NS > 0 {
 		less := ""
-		if c := r.Copies; c != nil && 10*c.RecordingNS > c.CallsNS || s.SpanNS > 0 && 100*r.NS > s.SpanNS {
+		if c := r.Copies; c != nil && 10*c.RecordingNS > c.CallsNS || s.Much() {
 			less = "; --payload none leaves it out"
 		}
-		rows.add("recording", "%s of the program's time%s%s", human.Duration(r.NS), recordedCopies(r.Copies, ", ", ""), less)
+		of := ""
+		if len(r.Processes) > 0 {
+			of = " in all processes"
+		}
+		rows.add("recording", "%s%s%s", recordingText(r), recordedCopies(r.Copies, ", ", of), less)
 	}
 	var top page
 	if err := rows.write(&top, o); err != nil {

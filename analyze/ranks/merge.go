@@ -98,10 +98,7 @@ func Merge(path string, readers []*format.Reader, m *api.Model, o *MergeOptions)
 		}
 		maps.Copy(meta.KernelBuildIDs, was.KernelBuildIDs)
 		if i > 0 {
-			meta.Coverage.Refused += was.Coverage.Refused
-			meta.Coverage.NoEnd += was.Coverage.NoEnd
-			meta.Coverage.Cut += was.Coverage.Cut
-			meta.Coverage.Asleep = append(slices.Clip(meta.Coverage.Asleep), was.Coverage.Asleep...)
+			counts(&meta, was)
 		}
 		a[i] = &format.Source{Reader: r, Time: c.time, Row: func(p format.Process) format.Process {
 			p.Rank = numbers[k]

@@ -283,3 +283,31 @@ func TestOtherRanksHaveNoSteps(t *testing.T) {
 		}
 	}
 }
+
+// The recorder's time was summed up over the ranks, and then more than a hundredth of the time from the first rank's beginning to the last one's end.
+func TestRecordingIsOfItsProcess(t *testing.T) {
+	s := sums(t, testtrace.Job(t), "")
+	const own, other = 20 * testtrace.JobSteps, 50 * (testtrace.JobSteps + 1)
+	list := s.Recording.Processes
+	if s.Recording.NS != own+other || len(list) != 2 || list[0].NS != own || list[1].NS != other || list[0].Process != 4001 || list[1].Process != 5001 || *list[1].Rank != 1 {
+		t.Fatalf("%+v", s.Recording)
+	}
+	if list[0].SpanNS != 28_900 || list[1].SpanNS != 65_200 || s.Much() {
+		t.Errorf("%+v", list)
+	}
+	var text bytes.Buffer
+	want := "recording  550 ns of the time of process 5001 of rank 1, 200 ns of the time of process 4001 of rank 0, 9.1% of the time of 10 recorded copies of 64 KiB each in all processes\n"
+	if err := report.StatsText(&text, "t.aclt", s, nil); err != nil || !strings.Contains(text.String(), want) {
+		t.Errorf("%v, %s", err, &text)
+	}
+	for _, p := range []struct {
+		list []stats.ProcessRecording
+		span int64
+		want bool
+	}{{nil, 10_000, true}, {nil, 10_001, false}, {[]stats.ProcessRecording{{NS: 100, SpanNS: 10_000}, {NS: 1, SpanNS: 99}}, 10_000, true}, {[]stats.ProcessRecording{{NS: 100, SpanNS: 10_000}}, 10_000, false}} {
+		s.Recording.NS, s.SpanNS, s.Recording.Processes = 100, p.span-1, p.list
+		if s.Much() != p.want {
+			t.Errorf("%+v: %t", p, s.Much())
+		}
+	}
+}

@@ -113,9 +113,29 @@ type Options struct {
 
 // Recording is the time that the program's threads spent in the recorder between calls, to hash and copy payloads.
 type Recording struct {
-	NS int64 `json:"ns"` // time in the recorder, all threads
+	NS int64 `json:"ns"` // time in the recorder, all threads of all processes
 	// Copies are the recorded copies of the whole trace, nil if there are none.
 	Copies *format.RecordedCopies `json:"copies"`
+	// Processes are the processes with a time in the recorder, if the trace has several processes.
+	Processes []ProcessRecording `json:"processes,omitempty"`
+}
+
+// ProcessRecording is the time that the threads of a process spent in the recorder.
+type ProcessRecording struct {
+	Process int   `json:"process"`        // process id
+	Rank    *int  `json:"rank,omitempty"` // rank of the process
+	NS      int64 `json:"ns"`             // time in the recorder
+	SpanNS  int64 `json:"span_ns"`        // from the first start to the last end of its calls
+
+	first, end int64
+}
+
+// Much reports whether the recorder took more than a hundredth of the time of the trace, or of a process.
+func (s *Stats) Much() bool {
+	if len(s.Recording.Processes) > 0 {
+		return slices.ContainsFunc(s.Recording.Processes, func(p ProcessRecording) bool { return p.SpanNS > 0 && 100*p.NS > p.SpanNS })
+	}
+	return s.SpanNS > 0 && 100*s.Recording.NS > s.SpanNS
 }
 
 // By has the values for Options.By.
@@ -468,6 +488,7 @@ type summer struct {
 	retries map[retryKey]int
 	idles   *timeline.Idles
 	threads []latest
+	spent   []ProcessRecording // by process
 	steps   Histogram
 	open    *int // index of the step that the trace does not end, nil for none
 	latest  stepLaunches
@@ -537,6 +558,7 @@ func (x *summer) recorded(h *timeline.HostCall) *latest {
 	}
 	if x.w.Selected() {
 		x.s.Recording.NS += h.Recording
+		x.process(h).NS += h.Recording
 	}
 	l.recording += h.Recording
 	if l.fn != nil {
@@ -548,6 +570,15 @@ func (x *summer) recorded(h *timeline.HostCall) *latest {
 		}
 	}
 	return l
+}
+
+// process returns the times of a selected call's process.
+func (x *summer) process(h *timeline.HostCall) *ProcessRecording {
+	p := grow.At(&x.spent, int(x.w.Process(h.Thread)))
+	if p.end == 0 {
+		p.first, p.end = h.Start, h.Start+1
+	}
+	return p
 }
 
 func (x *summer) function(h *timeline.HostCall) *funcSum {
@@ -588,7 +619,10 @@ func (x *summer) call(h *timeline.HostCall, k *timeline.Task) error {
 	if s.Calls++; s.Calls == 1 {
 		x.first = h.Start
 	}
-	x.end = max(x.end, x.w.CallEnd(h))
+	end := x.w.CallEnd(h)
+	x.end = max(x.end, end)
+	p := x.process(h)
+	p.end = max(p.end, end)
 	f := x.function(h)
 	f.Calls++
 	l.fn, l.tasks = f, [2]*Task{}
@@ -921,6 +955,13 @@ func (x *summer) finish() (*Stats, error) {
 	s.GivenUp, s.DeviceTimes = w.GivenUp, w.Reader.Meta().DeviceTime != nil
 	s.Divided, s.Asked, s.Probes = x.within.divided, x.asked(), w.Reader.Meta().CapturedBy == "ebpf"
 	s.Recording.Copies = w.Reader.Meta().Tracer.Copies
+	for i, p := range x.spent {
+		if p.NS > 0 && len(w.Reader.Processes()) > 1 {
+			p.SpanNS = p.end - p.first
+			p.Process, p.Rank = ProcessOf(w, uint32(i))
+			s.Recording.Processes = append(s.Recording.Processes, p)
+		}
+	}
 	slices.SortStableFunc(s.DeviceMemory, func(a, b DeviceMemory) int { return cmp.Compare(b.PeakBytes, a.PeakBytes) })
 	x.within.End()
 	was := s.Steps

@@ -94,7 +94,7 @@ func TestRecordingIsNotTheProgramsOwnTime(t *testing.T) {
 	if err := report.StatsText(&text, "t.aclt", s, nil); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"recording  3.00 us of the program's time", "recording  own time", "600 ns    180 ns"} {
+	for _, want := range []string{"recording  3.00 us of the time of process 4001", "recording  own time", "600 ns    180 ns"} {
 		if !strings.Contains(text.String(), want) {
 			t.Errorf("no %q in\n%s", want, text.String())
 		}
