@@ -488,9 +488,7 @@ type summer struct {
 	retries map[retryKey]int
 	idles   *timeline.Idles
 	threads []latest
-	spent   []ProcessRecording // by process
 	steps   Histogram
-	open    *int // index of the step that the trace does not end, nil for none
 	latest  stepLaunches
 	within  *Splitter
 	clues
@@ -500,8 +498,10 @@ type summer struct {
 	checker *graphs.Checker // nil for a selection, and without captured graphs
 }
 
-// clues are collected for the findings.
+// clues are collected for the findings and for idle times.
 type clues struct {
+	spent   []ProcessRecording // by process
+	open    *int               // index of the step that the trace does not end, nil for none
 	samples stepSamples
 	inUse   uint64 // device memory
 	living  living
