@@ -13,12 +13,14 @@
 //     viewers color differently. The host time of a call that waits for its task, such as a copy that is not on a stream, has no device
 //     frame: it belongs to the call
 //
-// There are four sample types:
+// There are six sample types:
 //
 //   - launches: kernel launches
 //   - host_time, the default: call time on the host, without nested calls
 //   - moved: bytes that copies and fills moved
 //   - device_time: measured task time; a comment says how many tasks were measured
+//   - alloc_space: bytes of device memory that the calls allocated, with physical memory
+//   - inuse_space: bytes of those that were not freed before the end of the trace or of the selected period
 //
 // Viewers can filter by the labels thread and stream.
 //
@@ -58,6 +60,8 @@ const (
 	hostTime
 	moved
 	deviceTime
+	allocated
+	inUse
 	types
 )
 
@@ -96,6 +100,44 @@ type builder struct {
 	paths  map[string]bool
 
 	tasks, measured int
+
+	memory memory
+}
+
+// memory follows device memory from the calls that allocate it to those that free it.
+type memory struct {
+	call    uint64 // that allocates made
+	made    []*timeline.Object
+	holders map[*timeline.Object]*profile.Sample
+}
+
+// change takes a change before its call.
+func (m *memory) change(p *timeline.MemoryPoint) error {
+	if p.Freed {
+		if s := m.holders[p.Object]; s != nil {
+			s.Value[inUse] -= int64(p.Object.Size)
+			delete(m.holders, p.Object)
+		}
+		return nil
+	}
+	if m.call != p.Call.Index {
+		m.call, m.made = p.Call.Index, m.made[:0]
+	}
+	m.made = append(m.made, p.Object)
+	return nil
+}
+
+// hold gives a call's sample what it allocates.
+func (m *memory) hold(c *timeline.HostCall, s *profile.Sample) {
+	if m.call != c.Index {
+		return
+	}
+	for _, o := range m.made {
+		s.Value[allocated] += int64(o.Size)
+		s.Value[inUse] += int64(o.Size)
+		m.holders[o] = s
+	}
+	m.made = m.made[:0]
 }
 
 // phases are a thread's current ranges.
@@ -172,12 +214,15 @@ func build(r *format.Reader, model *api.Model, o *Options) (p *profile.Profile, 
 	b := &builder{
 		w: w, procs: r.Processes(), threads: r.Threads(), device: timeline.DeviceName(model, timeline.NoDevice),
 		frames: map[frame]*profile.Location{}, functions: map[frame]*profile.Function{}, samples: map[key]*profile.Sample{}, paths: map[string]bool{},
+		memory: memory{holders: map[*timeline.Object]*profile.Sample{}},
 		p: &profile.Profile{
 			SampleType: []*profile.ValueType{
 				launches:   {Type: "launches", Unit: "count"},
 				hostTime:   {Type: "host_time", Unit: "nanoseconds"},
 				moved:      {Type: "moved", Unit: "bytes"},
 				deviceTime: {Type: "device_time", Unit: "nanoseconds"},
+				allocated:  {Type: "alloc_space", Unit: "bytes"},
+				inUse:      {Type: "inuse_space", Unit: "bytes"},
 			},
 			DefaultSampleType: "host_time",
 			TimeNanos:         m.StartWall,
@@ -192,7 +237,7 @@ func build(r *format.Reader, model *api.Model, o *Options) (p *profile.Profile, 
 		b.stacks, b.maps, b.code = timeline.NewStacks(r), map[*format.Mapping]*profile.Mapping{}, map[code]*profile.Location{}
 	}
 	unfinished := 0
-	err = w.Run(&timeline.Visitor{Range: b.enter, All: b.stacks != nil, Call: func(c *timeline.HostCall, k *timeline.Task) error {
+	err = w.Run(&timeline.Visitor{Range: b.enter, Memory: b.memory.change, All: b.stacks != nil, Call: func(c *timeline.HostCall, k *timeline.Task) error {
 		stack := b.stack(c)
 		if !w.Selected() {
 			return nil
@@ -344,6 +389,7 @@ func (b *builder) call(c *timeline.HostCall, task *timeline.Task, stack uint64) 
 	}
 	s := b.sampleOf(k)
 	s.Value[hostTime] += end - c.Start
+	b.memory.hold(c, s)
 	if in != nil { // each call counts without its nested calls
 		in.sample.Value[hostTime] -= end - c.Start
 	}

@@ -107,6 +107,30 @@ func TestTopPrintsTheTimelinesSums(t *testing.T) {
 	}
 }
 
+// Memory belongs to the call that allocates it, until it is freed.
+func TestMemoryIsOfItsAllocations(t *testing.T) {
+	s := testtrace.NewSequence(t)
+	for i := range uint64(4) {
+		s.Malloc(testtrace.DeviceA+i<<20, 1<<20)
+	}
+	s.Then("aclrtMallocPhysical", testtrace.A(0x7ffe0000, 2<<20, 0, 0), testtrace.Outs("handle", 0x9900))
+	for i := range uint64(3) {
+		s.Then("aclrtFree", testtrace.A(testtrace.DeviceA+i<<20))
+	}
+	path := written(t, s.Load())
+	for index, want := range map[string][]string{
+		"alloc_space": {"4MB 66.67% 66.67% 4MB 66.67% aclrtMalloc", "2MB 33.33% 100% 2MB 33.33% aclrtMallocPhysical"},
+		"inuse_space": {"2MB 66.67% 66.67% 2MB 66.67% aclrtMallocPhysical", "1MB 33.33% 100% 1MB 33.33% aclrtMalloc"},
+	} {
+		out := strings.Join(strings.Fields(pprof(t, "-top", "-unit=MB", "-sample_index="+index, path)), " ")
+		for _, line := range want {
+			if !strings.Contains(out, line) {
+				t.Errorf("%s: no %q in %s", index, line, out)
+			}
+		}
+	}
+}
+
 // Measured device times appear by kernel.
 func TestDeviceTime(t *testing.T) {
 	p, err := msprof.Find("../../import/msprof/testdata")
@@ -172,15 +196,32 @@ func TestSamplesHaveLabelsAndAddUp(t *testing.T) {
 		}
 	}
 	var total [types]int64
-	for _, m := range regexp.MustCompile(`(?m)^\s*(\d+)\s+(\d+)\s+(\d+)\s+(\d+): \d`).FindAllStringSubmatch(out, -1) {
+	for _, m := range regexp.MustCompile(`(?m)^\s*(\d+)\s+(\d+)\s+(\d+)\s+(\d+)\s+(\d+)\s+(\d+): \d`).FindAllStringSubmatch(out, -1) {
 		for i := range total {
 			n, _ := strconv.ParseInt(m[i+1], 10, 64)
 			total[i] += n
 		}
 	}
-	if _, want := sums(tl); total != want {
+	_, want := sums(tl)
+	want[allocated], want[inUse] = memoryOf(t, tl)
+	if total != want || total[inUse] == 0 || total[inUse] == total[allocated] {
 		t.Errorf("samples add up to %d, want %d\n%s", total, want, out)
 	}
+}
+
+// memoryOf returns the bytes that a trace allocates, and those that are left.
+func memoryOf(t *testing.T, tl *timeline.Timeline) (allocated, left int64) {
+	t.Helper()
+	err := timeline.NewWalk(tl.Reader, acl.Model, nil).Run(&timeline.Visitor{Memory: func(p *timeline.MemoryPoint) error {
+		if left = int64(p.Total); !p.Freed {
+			allocated += int64(p.Object.Size)
+		}
+		return nil
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return allocated, left
 }
 
 // Each stack has process, thread, function and task.
