@@ -41,6 +41,7 @@ func TestLinesWrapBetweenWords(t *testing.T) {
 		0:  "name  a value of several words",
 		80: "name  a value of several words",
 		20: "name  a value of\n      several words",
+		16: "name  a value of\n      several\n      words",
 		8:  "name  a\n      value\n      of\n      several\n      words",
 	} {
 		if got := wrap("name  a value of several words", width, 6); got != want {

@@ -3,6 +3,7 @@ package memory
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/acltrace/acltrace/api/acl"
@@ -216,5 +217,35 @@ func TestEachDeviceHasItsMost(t *testing.T) {
 	m := sum(t, b)
 	if m.PeakBytes != 3<<20 || len(m.Devices) != 2 || m.Devices[0].PeakBytes != 2<<20 || m.Devices[1].PeakBytes != 1<<20 || m.Devices[1].Device != 1 {
 		t.Errorf("%+v", m)
+	}
+}
+
+// The allocations of one thread are those of its stacks. A site has the innermost frames.
+func TestSitesAreStacks(t *testing.T) {
+	deep := make([]uint64, maxFrames+5)
+	for i := range deep {
+		deep[i] = 0x1000 + uint64(i)
+	}
+	s := testtrace.NewSequence(t)
+	at := uint64(testtrace.DeviceA)
+	malloc := func(size uint64, stack testtrace.Mod) {
+		s.Then("aclrtMalloc", testtrace.A(0x100, size, 1), testtrace.Outs("devPtr", at), stack)
+		at += 1 << 24
+	}
+	malloc(3<<20, testtrace.Stack(1, 0x500, 0x600))
+	malloc(1<<20, testtrace.Stack(2, deep...))
+	malloc(4<<20, testtrace.Stack(1))
+	m, err := New(s.Load().Reader, acl.Model, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !m.Stacks || len(m.Sites) != 2 {
+		t.Fatalf("%+v", m)
+	}
+	if a := m.Sites[0]; a.Bytes != 7<<20 || a.Allocations != 2 || !slices.Equal(a.Stack, []string{"0x500", "0x600"}) {
+		t.Errorf("%+v", a)
+	}
+	if b := m.Sites[1]; b.Bytes != 1<<20 || len(b.Stack) != maxFrames || b.Stack[0] != "0x1000" {
+		t.Errorf("%+v", b)
 	}
 }

@@ -6,6 +6,7 @@
 package testtrace
 
 import (
+	"encoding/binary"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -406,4 +407,18 @@ func Profiles(tb testing.TB) map[string]*format.Reader {
 		out[name] = b.open()
 	}
 	return out
+}
+
+// Stack gives the call a stack, with its return addresses if it is the first one with that hash.
+func Stack(hash uint64, addrs ...uint64) Mod {
+	return func(_ *api.Func, c *format.Call) {
+		c.Outs = append(c.Outs, format.Out{Param: api.StackParam, Value: hash})
+		var b []byte
+		for _, a := range addrs {
+			b = binary.LittleEndian.AppendUint64(b, a)
+		}
+		if len(b) > 0 {
+			c.Data = append(c.Data, format.Data{Param: api.StackParam, Len: uint64(len(b)), Bytes: b, Time: c.Start})
+		}
+	}
 }
