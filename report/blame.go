@@ -35,8 +35,10 @@ func BlameText(out io.Writer, rep *blame.Report, o *TextOptions) error {
 		}
 		writeMarked(w, wrap("\n"+text, o.width(), 0)+"\n")
 	}
-	for i := range rep.Suspects {
-		suspectText(w, &rep.Suspects[i], o)
+	for i := 0; i < len(rep.Suspects); {
+		alike := alikeSuspects(rep.Suspects[i:])
+		suspectText(w, alike, o)
+		i += len(alike)
 	}
 	if rep.More > 0 {
 		Printf(w, "\n%s in flight\n", human.Plural(rep.More, "more task"))
@@ -305,7 +307,21 @@ func blameNext(rep *blame.Report) (next []string) {
 	return next
 }
 
-func suspectText(w io.Writer, x *blame.Suspect, o *TextOptions) {
+// alikeSuspects returns the suspects, from the first one on, that differ only in their numbers and times, as runs of one graph.
+func alikeSuspects(list []blame.Suspect) []blame.Suspect {
+	x, n := &list[0], 1
+	for body := suspectBody(x); n < len(list); n++ {
+		o := &list[n]
+		if o.Func != x.Func || o.Kernel != x.Kernel || o.Stream != x.Stream || o.TID != x.TID || o.Certain != x.Certain || o.Unlikely() != x.Unlikely() || !slices.Equal(suspectBody(o), body) {
+			break
+		}
+	}
+	return list[:n]
+}
+
+// suspectText explains suspects that are alike.
+func suspectText(w io.Writer, alike []blame.Suspect, o *TextOptions) {
+	x := &alike[0]
 	verdict := Doubtful("suspect")
 	switch {
 	case x.Certain:
@@ -316,6 +332,24 @@ func suspectText(w io.Writer, x *blame.Suspect, o *TextOptions) {
 	writeMarked(w, "\n"+wrap(sprintf("%s: call %d %s", verdict, x.Index, callName(&x.Call)), o.width(), 4)+"\n")
 	line := func(text string) { writeMarked(w, wrap("  "+text, o.width(), 4)+"\n") }
 	line(sprintf("%s", placeOf(&x.Call)))
+	for _, text := range suspectBody(x) {
+		line(text)
+	}
+	for i, f := range x.Stack {
+		line(sprintf("%-8s %s", label("from", i), f))
+	}
+	if more := alike[1:]; len(more) > 0 {
+		numbers := make([]string, len(more))
+		for i := range more {
+			numbers[i] = number(more[i].Index)
+		}
+		line(sprintf("the same is true of %s, %s", human.Plural(len(more), "later call"), strings.Join(numbers, ", ")))
+	}
+}
+
+// suspectBody returns the lines of evidence and arguments.
+func suspectBody(x *blame.Suspect) (lines []string) {
+	line := func(text string) { lines = append(lines, text) }
 	for k := range x.Reasons {
 		line(sprintf("because %s", reasonText(x, &x.Reasons[k])))
 	}
@@ -333,9 +367,7 @@ func suspectText(w io.Writer, x *blame.Suspect, o *TextOptions) {
 	if x.Partly {
 		line("the trace lacks some of its arguments")
 	}
-	for i, f := range x.Stack {
-		line(sprintf("%-8s %s", label("from", i), f))
-	}
+	return lines
 }
 
 // begunText says when and with which versions the trace was recorded.

@@ -69,6 +69,8 @@ func TestTextOfEachResult(t *testing.T) {
 		{"one call", set(func(o *options, r *result) { r.Calls = 1 })},
 		{"code 3", set(command, func(o *options, r *result) { r.ExitCode = 3 })},
 		{"signal", set(command, func(o *options, r *result) { r.ExitCode, r.Signal = 139, 11 })},
+		{"asked to end in a call", set(command, func(o *options, r *result) { r.ExitCode, r.Signal, r.Unfinished = 130, 2, 1 })},
+		{"asked to end", set(command, func(o *options, r *result) { r.ExitCode, r.Signal, r.Apart = 130, 2, record.Apart{Marks: 7} })},
 		{"for", set(func(o *options, r *result) { r.Stop, o.Limits.For = record.Time, 3*time.Second })},
 		{"steps", set(func(o *options, r *result) {
 			r.Stop, o.Steps.Range = record.Selected, &record.StepRange{First: 2, Last: 9}

@@ -138,7 +138,8 @@ func nextLook(w io.Writer, res *record.Result) {
 		return
 	}
 	look := report.FirstLook(res.Failed, res.NoMemory, res.ExitCode)
-	if slices.ContainsFunc(res.Died, func(d record.Died) bool { return !format.AsksToEnd(d.Signal) }) {
+	// Whoever interrupts a program with a call in progress may have waited for that call.
+	if res.Signal != 0 && res.Unfinished > res.Cut || slices.ContainsFunc(res.Died, func(d record.Died) bool { return !format.AsksToEnd(d.Signal) }) {
 		look = "blame"
 	}
 	report.NextMessage(w, "acltrace", look, trace)
