@@ -208,6 +208,8 @@ bin/examples/serving: EXAMPLE_LIBS += -lnnopbase -lopapi -lhccl
 bin/examples/serving: $(wildcard examples/serving/*.cpp examples/serving/*.h) lib/$(acl_sim) lib/libopapi.so lib/libhccl.so $(EXAMPLE_HEADERS)
 	$(CXX) -std=c++17 -O2 -g $(WARN) -I$(acl_include) -Isim/toolkit/root/include -o $@ $(filter %.cpp,$^) -Llib $(EXAMPLE_LIBS)
 
+bin/examples/memory_grows: CFLAGS += -fno-omit-frame-pointer
+
 $(PROBLEMS:%=bin/examples/%): bin/examples/%: examples/problems/%.c examples/problems/problem.h lib/$(acl_sim) $(EXAMPLE_HEADERS)
 	@mkdir -p bin/examples
 	$(CC) $(CFLAGS) -I$(acl_include) -o $@ $< -Llib $(EXAMPLE_LIBS)

@@ -275,6 +275,8 @@ func terminal(t *testing.T) (master, tty *os.File) {
 var problems = map[string]string{
 	"slow-step.md":       `step 19 took .* times the median: call 433, aclrtMemcpy`,
 	"host-bound.md":      `own time, thread`,
+	"hang.md":            `its stream waits for event#\d+, last recorded by call \d+`,
+	"memory-grows.md":    `aclrtMalloc, <=64KiB each\s+reserve_blocks`,
 	"wrong-result.md":    `race-between-streams`,
 	"rare-crash.md":      `suspect: .*kernel attention[\s\S]*aclrtFree`,
 	"customer-trace.md":  `not deterministic: call \d+ aclrtMemcpyAsync[\s\S]*written by: \d+ attention`,

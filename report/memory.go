@@ -25,7 +25,7 @@ func MemoryText(w io.Writer, file string, m *memory.Memory, o *TextOptions) erro
 		return nil
 	}
 	line := func(name, format string, args ...any) {
-		Printf(t, "%-11s "+format+"\n", append([]any{name}, args...)...)
+		writeMarked(t, wrap(sprintf("%-11s "+format, append([]any{name}, args...)...), o.width(), framesAt+1)+"\n")
 	}
 	several, of := "", ""
 	if len(m.Devices) > 1 {
@@ -62,6 +62,17 @@ func MemoryText(w io.Writer, file string, m *memory.Memory, o *TextOptions) erro
 	return nil
 }
 
+// framesAt is the column of the frames below a site.
+const framesAt = 11
+
+// siteText names a site without its stack, whose frames have lines of their own.
+func siteText(s *memory.Site) string {
+	if len(s.Stack) > 0 {
+		return fmt.Sprintf("%s, %s each", s.Func, s.SizeClass)
+	}
+	return s.String()
+}
+
 // memoryTable writes the sites.
 func memoryTable(t *table, m *memory.Memory) {
 	several := func(differs func(*memory.Site) bool) bool {
@@ -86,9 +97,9 @@ func memoryTable(t *table, m *memory.Memory) {
 			process = processAndRank(s.Process, s.Rank)
 		}
 		Printf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t  %s\n", human.Bytes(s.AtPeakBytes), human.Count(s.AtPeakCount), human.Bytes(s.MostBytes), human.Bytes(s.KeptBytes), human.Bytes(s.LateBytes), step,
-			human.Count(s.Allocations), device, process, s)
-		for k := 1; k < len(s.Stack); k++ {
-			Printf(t, "\t\t\t\t\t\t\t\t\t    %s\n", s.Stack[k])
+			human.Count(s.Allocations), device, process, siteText(s))
+		for _, f := range s.Stack {
+			Printf(t, "%*s%s\n", framesAt, "", f)
 		}
 	}
 	if n := len(m.Sites) - memorySites; n > 0 {

@@ -111,6 +111,8 @@ func (t *table) block(out *strings.Builder, rows [][]string) {
 			case i == len(r)-1 && t.wraps && t.width > 0:
 				lines := wrap(strings.TrimLeft(cell, " "), max(t.width-used-2, 10), 0)
 				out.WriteString("  " + strings.ReplaceAll(lines, "\n", "\n"+strings.Repeat(" ", used+2)))
+			case i == len(r)-1 && t.width > 0 && i == 0 && last > 0: // below a row
+				out.WriteString(clip(cell, max(t.width, name)))
 			case i == len(r)-1 && t.width > 0:
 				out.WriteString(clip(cell, max(t.width-used, name)))
 			case i == len(r)-1:

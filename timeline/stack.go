@@ -26,6 +26,8 @@ type Stacks struct {
 	processes []format.Process
 	known     map[stackKey][]uint64
 	files     map[fileKey]*symbols
+	shown     map[stackKey]uint64 // see Shown
+	alike     map[string]uint64   // a stack by the frames that it shows
 }
 
 // fileKey identifies a file as it was during the recording.
@@ -38,7 +40,7 @@ type stackKey struct {
 
 // NewStacks returns Stacks without any stack.
 func NewStacks(r *format.Reader) *Stacks {
-	return &Stacks{most: r.Meta().Tracer.Stacks, processes: r.Processes(), known: map[stackKey][]uint64{}, files: map[fileKey]*symbols{}}
+	return &Stacks{most: r.Meta().Tracer.Stacks, processes: r.Processes(), known: map[stackKey][]uint64{}, files: map[fileKey]*symbols{}, shown: map[stackKey]uint64{}, alike: map[string]uint64{}}
 }
 
 // A Frame is one function on a stack, or the place where the stack was cut.
@@ -115,6 +117,25 @@ func (s *Stacks) Frames(process uint32, hash uint64) []Frame {
 		cut = fmt.Sprintf("the recording keeps at most %d", s.most)
 	}
 	return append(frames, Frame{Cut: cut})
+}
+
+// Shown returns the hash of the first stack that has the same frames as a known one. Words after a cut are none, and differ from call to call.
+func (s *Stacks) Shown(process uint32, hash uint64) uint64 {
+	k := stackKey{process, hash}
+	first, ok := s.shown[k]
+	if ok {
+		return first
+	}
+	frames := fmt.Sprint(process)
+	for _, f := range s.Frames(process, hash) {
+		frames += fmt.Sprintf(" %x%s", f.PC, f.Cut)
+	}
+	if first, ok = s.alike[frames]; !ok {
+		first = hash
+		s.alike[frames] = first
+	}
+	s.shown[k] = first
+	return first
 }
 
 // mapped reports whether the code of a process is known.

@@ -39,6 +39,18 @@ func TestFramesAreInCode(t *testing.T) {
 	}
 }
 
+// In code without frame pointers a recorder finds any words. Allocations by one line were those of many sites.
+func TestStacksThatShowTheSameFrames(t *testing.T) {
+	maps := []format.Mapping{{Start: 0x1000, End: 0x2000, Path: "/opt/train"}}
+	s := &Stacks{processes: []format.Process{{Maps: maps}, {Maps: maps}}, files: map[fileKey]*symbols{}, shown: map[stackKey]uint64{}, alike: map[string]uint64{}, known: map[stackKey][]uint64{
+		{0, 1}: {0x1010, 0x40}, {0, 2}: {0x1010, 0x7fff0000, 0x1020}, {0, 3}: {0x1010, 0x1020, 0x40}, {0, 4}: {0x1014, 0x40}, {1, 5}: {0x1010, 0x40}}}
+	for _, c := range [][3]uint64{{0, 2, 2}, {0, 1, 2}, {0, 3, 3}, {0, 4, 4}, {1, 5, 5}, {0, 1, 2}} {
+		if got := s.Shown(uint32(c[0]), c[1]); got != c[2] {
+			t.Errorf("process %d: stack %d is stack %d, want %d", c[0], c[1], got, c[2])
+		}
+	}
+}
+
 // A stack whose last frame is in a function of the C library that calls the program, as qsort does, is cut there. It looked whole.
 func TestThreadsBeginInFewFunctionsOfTheCLibrary(t *testing.T) {
 	s := &symbols{loads: []elf.Prog64{{Filesz: 0x1000}}, funcs: []function{{0x100, 0x10, "gnu_get_libc_version"}, {0x200, 0x40, "__libc_start_main"}, {0x300, 0x40, "qsort_r"}, {0x400, 0x40, "qsort"},

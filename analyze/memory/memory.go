@@ -254,7 +254,7 @@ func (s *Sites) of(p *timeline.MemoryPoint) *site {
 	k := key{place: at, fn: p.Call.Name, class: timeline.SizeClass(p.Object.Size), thread: p.Call.Thread}
 	if p.Call.Raw != nil {
 		if hash, ok := s.stacks.Learn(p.Process, p.Call.Raw, maxStacks); ok {
-			k.stack, k.thread, s.stacked = hash, 0, true
+			k.stack, k.thread, s.stacked = s.stacks.Shown(p.Process, hash), 0, true
 		}
 	}
 	x := s.byKey[k]

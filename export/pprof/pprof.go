@@ -267,7 +267,7 @@ func (b *builder) stack(c *timeline.HostCall) uint64 {
 	stack, ok := b.stacks.Learn(b.process(c.Thread), c.Raw, maxStacks)
 	switch {
 	case ok:
-		return stack
+		return b.stacks.Shown(b.process(c.Thread), stack)
 	case b.w.Selected():
 		b.unknown++
 	}
