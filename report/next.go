@@ -13,10 +13,10 @@ func acltrace(words ...string) string {
 	return shell.Command(append([]string{"acltrace"}, words...)...)
 }
 
-// FirstLook returns the command for the first look at a recording: blame if calls failed, or if a signal killed the program. An error of the program's
-// own is none of the runtime's, and a program that ends well has outlived failed allocations, of which there are noMemory.
+// FirstLook returns the command for the first look at a recording: blame if calls failed, or if the program ended by an error. A program that ends well
+// has outlived failed allocations, of which there are noMemory.
 func FirstLook(failed, noMemory uint64, exitCode int) string {
-	if failed > noMemory || failed > 0 && exitCode != 0 || exitCode > 128 && InError(exitCode) {
+	if failed > noMemory || failed > 0 && exitCode != 0 || InError(exitCode) {
 		return "blame"
 	}
 	return "stats"

@@ -108,9 +108,9 @@ func (w *Walk) passSteps(now int64) error {
 	}
 }
 
-// unrecorded reports whether a step is in a period of which the trace lacks calls because nobody asked for them.
+// unrecorded reports whether a step is in a period of which the trace lacks calls because nobody asked for them. A LiveWalk has no trace, and sees all calls.
 func (w *Walk) unrecorded(s *step.Step) bool {
-	return slices.ContainsFunc(w.Reader.Gaps(), func(g format.Gap) bool { return g.Reason == format.Detached && g.From < s.To && s.From < g.To })
+	return w.Reader != nil && slices.ContainsFunc(w.Reader.Gaps(), func(g format.Gap) bool { return g.Reason == format.Detached && g.From < s.To && s.From < g.To })
 }
 
 // Names are compared within one run of this program only.

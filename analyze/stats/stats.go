@@ -179,7 +179,7 @@ type Steps struct {
 	Why     string `json:"why,omitempty"`     // reason for no steps
 	// Unrecorded is the number of other steps: ranges mark them, and the recording left their calls out.
 	Unrecorded int `json:"unrecorded,omitempty"`
-	// WarmUpNS is the duration of the first step if it takes more than twice the median: it is not typical. 0 if it does not.
+	// WarmUpNS is the duration of the first step if it takes more than ten times the median: it is not typical. 0 if it does not.
 	WarmUpNS int64      `json:"warm_up_ns,omitempty"`
 	Eager    int        `json:"eager,omitempty"`               // steps that run no graph, if others do
 	Kinds    []StepKind `json:"kinds,omitempty"`               // steps by the graph that they run, most first, if they differ; only in stats

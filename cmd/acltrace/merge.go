@@ -201,10 +201,6 @@ func (g *merging) ranks() error {
 			code = c
 		}
 	}
-	look := "stats"
-	if report.InError(code) {
-		look = "blame"
-	}
-	g.next("acltrace", look, g.out)
+	g.next("acltrace", report.FirstLook(0, 0, code), g.out)
 	return nil
 }

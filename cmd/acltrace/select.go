@@ -36,7 +36,7 @@ func (s *selectFlags) add(f *pflag.FlagSet) {
 func (s *selectFlags) addCommon(f *pflag.FlagSet) {
 	s.call.parse, s.step.parse = human.ParseNumbers, human.ParseNumbers
 	f.Var(&s.call, "call", "`N[:M]`: call N, or calls N to M")
-	f.Var(&s.step, "step", "`N[:M]`: calls during step N, or steps N to M, of all processes")
+	f.Var(&s.step, "step", "`N[:M]`: calls of any process in step N, or N to M")
 	f.DurationVar(&s.from, "from", 0, "`TIME`: calls that end at TIME or later")
 	f.DurationVar(&s.to, "to", 0, "`TIME`: calls that start before TIME")
 	explain(f, "from", "A time since the trace began, for example 1.5s. Calls that overlap the window are selected.")

@@ -141,7 +141,7 @@ func (l *Learner) Rule() *Rule {
 // fewestWarm is the least number of steps of which the first one may be a warm-up, one that takes longer than warmFactor medians.
 const (
 	fewestWarm = 8
-	warmFactor = 2
+	warmFactor = 10
 )
 
 // warm returns the longest duration of a first step that is no warm-up, 0 if too few steps are known.

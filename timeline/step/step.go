@@ -38,7 +38,7 @@ type Step struct {
 	Thread   uint32 // that makes the call at which the step ends
 	// Typical means that the step is similar to most steps. Warm-up steps and steps with an evaluation do more.
 	Typical bool
-	// WarmUp means that the step is the first one and takes more than twice the median: programs load and allocate there. It is not typical.
+	// WarmUp means that the step is the first one and takes more than ten times the median: programs load and allocate there. It is not typical.
 	WarmUp bool
 	// Open means that the trace ends before the step does: To is the end of the trace.
 	Open bool
