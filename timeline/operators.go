@@ -25,8 +25,8 @@ func (o *operators) call(f *api.Func, c *format.Call, process uint32) (in string
 	case p != nil:
 		return p.Name, p.Phase, p.Operands
 	case f.Operand != api.NoOperand && o.wanted:
-		if id := o.operands.Call(f, c, process); id != 0 {
-			o.Keep(process, c.Thread, c.Ret, id)
+		if k := o.operands.Call(f, c, process); k.Text != 0 {
+			o.Keep(process, c.Thread, c.Ret, k.Operator, k.Text)
 		}
 	}
 	return "", 0, 0
@@ -41,7 +41,7 @@ func (o *operators) mark(f *api.Func, c *format.Call, process uint32, name []byt
 		o.named.add(m.Name)
 	}
 	if in == "" && o.wanted && (m.Kind == api.OperatorPhaseOne || m.Kind == api.GeneratedPhaseOne) {
-		m.Operands = o.operands.Begin(c.Thread)
+		m.Operands = o.operands.Begin(c.Thread, m.Name)
 	}
 	begun = o.Apply(m)
 	if name, of := o.outermost(c.Thread); name != "" {

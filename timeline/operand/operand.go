@@ -24,7 +24,13 @@ type Operands struct {
 	Number func(text []byte) int32
 
 	threads []unused
-	kept    map[keptKey]int32 // texts, by the key of a look-up
+	kept    map[keptKey]Kept // by the key of a look-up
+}
+
+// Kept is what a framework keeps an executor of. The zero value is unknown.
+type Kept struct {
+	Operator string
+	Text     int32 // of the operands
 }
 
 // unused are the operands that a thread has made since its last phase one began.
@@ -60,8 +66,8 @@ func (o *Operands) thread(n uint32) *unused {
 	return &o.threads[n]
 }
 
-// Call takes a call that handles operands. It returns the text of a kept executor's operands, 0 if the call found none.
-func (o *Operands) Call(f *api.Func, c *format.Call, process uint32) (kept int32) {
+// Call takes a call that handles operands. It returns the operator of a kept executor and its operands, if the call found one.
+func (o *Operands) Call(f *api.Func, c *format.Call, process uint32) (kept Kept) {
 	t := o.thread(c.Thread)
 	switch f.Operand {
 	case api.TensorOperand:
@@ -88,11 +94,11 @@ func (o *Operands) Call(f *api.Func, c *format.Call, process uint32) (kept int32
 			t.list = slices.DeleteFunc(t.list, func(x operand) bool { return x.handle == c.Args[0] })
 		}
 	}
-	return 0
+	return Kept{}
 }
 
-// Begin returns the text of the operands of the phase one that begins on a thread, 0 if it has none.
-func (o *Operands) Begin(thread uint32) int32 {
+// Begin returns the text of the operands of the phase one of an operator that begins on a thread, 0 if it has none.
+func (o *Operands) Begin(thread uint32, operator string) int32 {
 	t := o.thread(thread)
 	if len(t.list) == 0 {
 		return 0
@@ -110,9 +116,9 @@ func (o *Operands) Begin(thread uint32) int32 {
 	id := o.Number(append(b, ')'))
 	if t.key != (keptKey{}) {
 		if o.kept == nil || len(o.kept) == maxKept {
-			o.kept = map[keptKey]int32{}
+			o.kept = map[keptKey]Kept{}
 		}
-		o.kept[t.key] = id
+		o.kept[t.key] = Kept{operator, id}
 	}
 	*t = unused{list: t.list[:0], addresses: t.addresses[:0]}
 	return id

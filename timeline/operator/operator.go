@@ -91,18 +91,25 @@ type Operators struct {
 
 	threads   [][]Part // by thread: open parts, the innermost last
 	executors map[executor]made
+	latest    map[place]string   // operator of the latest executor at an address
 	preparers map[prepared]int32 // -1 for several threads
 	loose     int                // threads with a generated phase two, which the next call may end
 }
 
+// executor identifies an executor. Two operators may have one at the same address: marks of several threads are not in the order of time to the microsecond, so the
+// next operator's phase one may come before the phase two that frees it.
 type executor struct {
+	place
+	name string // of the operator
+}
+
+type place struct {
 	process uint32
 	pointer uint64
 }
 
 // made is the phase one that made an executor.
 type made struct {
-	name     string
 	call     uint64 // NoCall for a kept executor
 	operands int32
 	thread   int32
@@ -119,7 +126,7 @@ func (o *Operators) Apply(m *Mark) (begun *Part) {
 		o.threads = append(o.threads, nil)
 	}
 	o.leave(m.Thread)
-	key := executor{m.Process, m.Executor}
+	at := place{m.Process, m.Executor}
 	switch m.Kind {
 	case api.OperatorPhaseOne:
 		o.prepares(m)
@@ -127,7 +134,7 @@ func (o *Operators) Apply(m *Mark) (begun *Part) {
 	case api.OperatorInner:
 		return o.begin(m, Part{Name: m.Name, Phase: Inner, Executor: m.Executor, One: NoCall})
 	case api.OperatorPhaseTwo:
-		return o.begin(m, o.second(key, m.Name))
+		return o.begin(m, o.second(at, m.Name))
 	case api.OperatorEnd:
 		if p := o.innermost(m.Thread); p != nil && p.Phase == One {
 			p.Executor = m.Executor
@@ -141,7 +148,7 @@ func (o *Operators) Apply(m *Mark) (begun *Part) {
 			o.end(m.Thread, m.At)
 		}
 	case api.GeneratedPhaseTwo:
-		p := o.second(key, "")
+		p := o.second(at, "")
 		if p.One == NoCall {
 			return nil // its phase one is older than the trace
 		}
@@ -153,34 +160,37 @@ func (o *Operators) Apply(m *Mark) (begun *Part) {
 }
 
 // second returns the phase two of an executor, and forgets the executor: another thread may get one with the same address before this phase ends.
-func (o *Operators) second(key executor, name string) Part {
-	p := Part{Name: name, Phase: Two, Executor: key.pointer, One: NoCall, Preparer: -1}
+func (o *Operators) second(at place, name string) Part {
+	p := Part{Name: name, Phase: Two, Executor: at.pointer, One: NoCall, Preparer: -1}
+	key := executor{at, name}
+	if name == "" {
+		key.name = o.latest[at]
+	}
 	m, ok := o.executors[key]
 	delete(o.executors, key)
-	switch {
-	case ok && m.call == NoCall:
-		p.Operands, p.Preparer = m.operands, m.thread
-		return p
-	case ok && (name == "" || m.name == name):
-		p.Name, p.One, p.Operands, p.Preparer = m.name, m.call, m.operands, m.thread
+	if o.latest[at] == key.name {
+		delete(o.latest, at)
+	}
+	if ok {
+		p.Name, p.One, p.Operands, p.Preparer = key.name, m.call, m.operands, m.thread
 		return p
 	}
-	if thread, ok := o.preparers[prepared{key.process, name}]; ok {
+	if thread, ok := o.preparers[prepared{at.process, name}]; ok {
 		p.Preparer = thread
 	}
 	return p
 }
 
-// Keep says which operands an executor has that a framework kept, and found again on a thread.
-func (o *Operators) Keep(process, thread uint32, pointer uint64, operands int32) {
-	o.made(executor{process, pointer}, made{call: NoCall, operands: operands, thread: int32(thread)})
+// Keep says which operator and operands an executor has that a framework kept, and found again on a thread.
+func (o *Operators) Keep(process, thread uint32, pointer uint64, name string, operands int32) {
+	o.made(executor{place{process, pointer}, name}, made{call: NoCall, operands: operands, thread: int32(thread)})
 }
 
 func (o *Operators) made(key executor, m made) {
 	if o.executors == nil || len(o.executors) == maxExecutors {
-		o.executors = map[executor]made{}
+		o.executors, o.latest = map[executor]made{}, map[place]string{}
 	}
-	o.executors[key] = m
+	o.executors[key], o.latest[key.place] = m, key.name
 }
 
 // prepares takes the mark of a phase one whose executors may come from a cache later.
@@ -228,7 +238,7 @@ func (o *Operators) end(thread uint32, at int64) {
 	}
 	p.To = at
 	if p.Phase == One && p.Executor != 0 {
-		o.made(executor{p.Process, p.Executor}, made{p.Name, p.Call, p.Operands, int32(p.Thread)})
+		o.made(executor{place{p.Process, p.Executor}, p.Name}, made{p.Call, p.Operands, int32(p.Thread)})
 	}
 	if p.loose() {
 		o.loose--
