@@ -14,14 +14,14 @@ import (
 //
 // A marker separates steps: each call of the function with that name ends a step, or each range or mark whose name begins with it begins one. Without a
 // marker one of three rules counts:
-//   - Ranges and marks with "step" or "iter" in their names begin steps, if they come before minSteps waits.
+//   - Ranges and marks with "step" or "iter" in their names begin steps, unless more than minSteps waits came before.
 //   - A step ends where any thread waits for the device after a launch by any thread. The first function that does so counts, until another one has done
 //     so more often in a row: programs wait while they start, and may wait by another function in their loop. See waits for several in a step.
 //   - Copies of one size from the host begin steps, if they come three times before a wait, with launches between them: the loop has no wait, or not one
 //     in each step. They do not if more is launched between the latest copy and the wait than between copies: then the copies are of micro-batches.
 //
-// What a program launches for captures is in no step: without a marker and such ranges, a capture begins the count anew until a graph runs, since the waits
-// before it are warm-up runs.
+// Launches for captures are in no step. Without a marker and such ranges, a capture begins the count anew until a graph runs: the waits before it are
+// warm-up runs.
 type Counter struct {
 	marker   string
 	by       countBy
